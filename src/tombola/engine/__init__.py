@@ -1,0 +1,1 @@
+"""Running graphs: the store that holds every finished run, and the engines that fill it."""

@@ -1,0 +1,254 @@
+"""The content-addressed store: one folder a run, named by the identity of its step.
+
+    <root>/ab/abcd…/   spec.json  outputs…  manifest.json      a finished run
+    <root>/ab/abcd…/timing.jsonl                               seconds and machine: told, never hashed
+    <root>/running/abcd…/                                      scratch of a run under way (checkpoints live here)
+    <root>/locks/abcd…                                         held by the process that computes the run
+    <root>/aside/abcd…-N/                                      a run that did not verify: kept for inspection, never read
+
+A run is done only if its manifest verifies. Publishing is atomic: the folder is complete and flushed before a single
+rename puts it in its place. A manifest lists every output with size and SHA-256; a *transient* output (weights) may
+be dropped later and leaves its hash behind, so that a recomputation can be checked against it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tombola import files
+from tombola.errors import CorruptArtifact, StoreError, TombolaError
+from tombola.plan.step import Ref, Step
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output file as the manifest records it."""
+
+    size: int
+    sha256: str
+    transient: bool
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run: its identity, its folder, and what its manifest says."""
+
+    identity: str
+    folder: Path
+    outputs: Mapping[str, Output]
+    environment: Mapping[str, Any]
+
+    def has(self, output: str) -> bool:
+        """Whether the file of this output is there now (a transient one may have been dropped)."""
+        return output in self.outputs and (self.folder / output).is_file()
+
+
+class Store:
+    """A folder of runs. Safe for several processes on one local disk."""
+
+    def __init__(self, root: Path | str) -> None:
+        self.root = Path(root).expanduser()
+        self._verified: dict[Path, tuple[int, int]] = {}
+        try:
+            for part in ("running", "locks"):
+                (self.root / part).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(
+                f"the store cannot be used ({error.strerror})",
+                where=str(self.root),
+                todo="choose another folder with --store DIR or TOMBOLA_STORE",
+            ) from None
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def folder(self, identity: str) -> Path:
+        return self.root / identity[:2] / identity
+
+    def scratch(self, identity: str) -> Path:
+        """Where a run under way keeps its checkpoints; survives a kill, removed on publishing."""
+        return self.root / "running" / identity
+
+    def run(self, identity: str) -> Run | None:
+        """The finished run, or None; a folder that does not verify is set aside, and said."""
+        folder = self.folder(identity)
+        if not folder.exists():
+            return None
+        try:
+            return self._checked_run(identity, folder)
+        except CorruptArtifact as problem:
+            self.set_aside(identity, str(problem.what))
+            return None
+
+    def read_json(self, ref: Ref) -> Any:
+        """The JSON output that ``ref`` names, checked against its manifest."""
+        return files.read_json(self.path(ref))
+
+    def path(self, ref: Ref) -> Path:
+        """The path of an output that is there, its bytes checked once against the manifest, then trusted by size and time."""
+        run = self.run(ref.step.identity)
+        if run is None:
+            raise StoreError(f"the run of step '{ref.step.label or ref.step.kind}' is not in the store", where=str(self.root))
+        if not run.has(ref.output):
+            raise StoreError(
+                f"output '{ref.output}' of run {ref.step.identity[:12]} was dropped (it is transient)",
+                where=str(run.folder),
+                todo="run its plan again: the engine recomputes it",
+            )
+        try:
+            self._verify_file(run.folder / ref.output, run.outputs[ref.output])
+        except CorruptArtifact as problem:
+            self.set_aside(ref.step.identity, problem.what)
+            raise StoreError(
+                f"output '{ref.output}' of run {ref.step.identity[:12]} is damaged; the run was set aside",
+                where=str(run.folder),
+                todo="run the same command again: the engine computes it anew",
+            ) from None
+        return run.folder / ref.output
+
+    def verify(self, identity: str) -> list[str]:
+        """Hash every file of a run again; the problems found, none if it is whole."""
+        run = self.run(identity)
+        if run is None:
+            return [f"{identity}: no finished run"]
+        problems = []
+        for name, output in run.outputs.items():
+            path = run.folder / name
+            if output.transient and not path.exists():
+                continue
+            self._verified.pop(path, None)
+            try:
+                self._verify_file(path, output)
+            except CorruptArtifact as problem:
+                problems.append(f"{identity}: {problem.what}")
+        return problems
+
+    def __iter__(self) -> Iterator[str]:
+        """Identities of all runs that have a folder."""
+        for part in sorted(self.root.glob("[0-9a-f][0-9a-f]")):
+            for folder in sorted(part.iterdir()):
+                if len(folder.name) == 64:
+                    yield folder.name
+
+    # -- writing ------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def lock(self, identity: str) -> Iterator[None]:
+        """Hold the right to compute a run; a second process waits here, and a dead one's lock is free at once."""
+        path = self.root / "locks" / identity
+        with open(path, "a", encoding="ascii") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                fcntl.flock(file, fcntl.LOCK_UN)
+
+    def publish(
+        self, step: Step, staging: Path, outputs: Mapping[str, Output], environment: Mapping[str, Any]
+    ) -> Run:
+        """Make ``staging`` the finished run of ``step``: manifest last, everything flushed, one rename."""
+        files.write_json(staging / "spec.json", step.specification)
+        manifest = {
+            "format": FORMAT,
+            "identity": step.identity,
+            "outputs": {name: vars(output) for name, output in sorted(outputs.items())},
+            "environment": dict(environment),
+        }
+        files.write_json(staging / "manifest.json", manifest)
+        files.fsync_folder(staging)
+        target = self.folder(step.identity)
+        target.parent.mkdir(exist_ok=True)
+        if target.exists():
+            # A recomputation of dropped outputs: the kept ones are proved equal by the engine before it comes here.
+            retired = self.root / "running" / f"{step.identity}.retired"
+            shutil.rmtree(retired, ignore_errors=True)
+            os.rename(target, retired)
+            os.rename(staging, target)
+            shutil.rmtree(retired, ignore_errors=True)
+        else:
+            os.rename(staging, target)
+        files.fsync_folder(target.parent)
+        shutil.rmtree(self.scratch(step.identity), ignore_errors=True)
+        run = self.run(step.identity)
+        if run is None:
+            raise StoreError(f"run {step.identity[:12]} did not verify after it was written", where=str(target))
+        return run
+
+    def note_timing(self, identity: str, entry: Mapping[str, Any]) -> None:
+        """Append seconds and machine to a file that no manifest covers."""
+        with open(self.folder(identity) / "timing.jsonl", "a", encoding="utf-8") as file:
+            file.write(json.dumps(dict(entry), sort_keys=True) + "\n")
+
+    def timing(self, identity: str) -> list[dict[str, Any]]:
+        path = self.folder(identity) / "timing.jsonl"
+        if not path.is_file():
+            return []
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+    def drop(self, ref: Ref) -> None:
+        """Delete a transient output; its size and hash stay in the manifest."""
+        run = self.run(ref.step.identity)
+        if run is not None and run.outputs[ref.output].transient:
+            (run.folder / ref.output).unlink(missing_ok=True)
+
+    def set_aside(self, identity: str, reason: str) -> None:
+        """Move a run that does not verify out of the way, and say so."""
+        (self.root / "aside").mkdir(exist_ok=True)
+        for number in range(1_000_000):
+            target = self.root / "aside" / f"{identity}-{number}"
+            if not target.exists():
+                break
+        else:
+            raise StoreError("too many damaged copies of one run", where=str(self.root / "aside"))
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(self.folder(identity), target)
+            warnings.warn(
+                f"run {identity[:12]} is damaged ({reason}); it was moved to {target} and will be computed again",
+                stacklevel=2,
+            )
+
+    # -- checking -----------------------------------------------------------------------------------------------
+
+    def _checked_run(self, identity: str, folder: Path) -> Run:
+        manifest = files.read_json(folder / "manifest.json")
+        try:
+            if manifest["format"] > FORMAT:
+                raise TombolaError(
+                    f"run {identity[:12]} was written by a newer tombola (format {manifest['format']})",
+                    where=str(folder),
+                    todo="upgrade tombola, or use another store",
+                )
+            outputs = {name: Output(**entry) for name, entry in manifest["outputs"].items()}
+            if manifest["identity"] != identity:
+                raise CorruptArtifact(f"the manifest names another run, {manifest['identity'][:12]}")
+            environment = manifest["environment"]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise CorruptArtifact(f"the manifest lacks or misspells {error}") from None
+        for name, output in outputs.items():
+            path = folder / name
+            if not path.is_file():
+                if output.transient:
+                    continue
+                raise CorruptArtifact(f"{name} is missing")
+            if path.stat().st_size != output.size:
+                raise CorruptArtifact(f"{name} has {path.stat().st_size} bytes instead of {output.size}")
+        return Run(identity, folder, outputs, environment)
+
+    def _verify_file(self, path: Path, output: Output) -> None:
+        status = path.stat()
+        stamp = (status.st_size, status.st_mtime_ns)
+        if self._verified.get(path) == stamp:
+            return
+        if files.sha256_of(path) != output.sha256:
+            raise CorruptArtifact(f"{path.name} does not have the bytes its manifest promises")
+        self._verified[path] = stamp

@@ -1,0 +1,1 @@
+"""What is to be computed, as frozen values with identities; nothing here runs by itself."""

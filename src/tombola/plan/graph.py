@@ -1,0 +1,41 @@
+"""A graph: the steps that some wanted results need, each once, inputs before the steps that read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from tombola.plan.step import Step
+
+
+@dataclass(frozen=True)
+class Graph:
+    """``wanted`` are the steps whose results somebody will read; the rest follows from their inputs."""
+
+    wanted: tuple[Step, ...]
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """Every step once (by identity), in an order in which each comes after its inputs."""
+        ordered: dict[str, Step] = {}
+        # An explicit stack: a chain of IMP rounds may be longer than Python's recursion limit.
+        stack: list[tuple[Step, bool]] = [(step, False) for step in reversed(self.wanted)]
+        while stack:
+            step, inputs_placed = stack.pop()
+            if step.identity in ordered:
+                continue
+            if inputs_placed:
+                ordered[step.identity] = step
+                continue
+            stack.append((step, True))
+            stack.extend((ref.step, False) for ref in step.inputs.values() if ref.step.identity not in ordered)
+        return tuple(ordered.values())
+
+    def __add__(self, other: Graph) -> Graph:
+        return Graph(unique([*self.wanted, *other.wanted]))
+
+
+def unique(steps: Iterable[Step]) -> tuple[Step, ...]:
+    """The steps without repetition, first occurrence kept."""
+    return tuple({step.identity: step for step in steps}.values())

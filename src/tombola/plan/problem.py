@@ -1,0 +1,71 @@
+"""A problem: one model and one task, fingerprinted, with the recipe and the numerics that every training shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tombola.training.recipe import Numerics, Recipe
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """The pre-trained model θ0 as identities need it; ``source`` says where to find it and is never hashed."""
+
+    name: str
+    revision: str | None
+    fingerprint: str
+    family: str
+    prefix: str
+    tokenizer: str
+    shapes: Mapping[str, tuple[int, ...]]
+    optional: tuple[str, ...] = ()
+    source: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def prunable(self) -> int:
+        """N: how many weights a mask covers."""
+        return sum(_product(shape) for shape in self.shapes.values())
+
+
+@dataclass(frozen=True)
+class TaskFacts:
+    """The task and its records as identities need them; ``source`` says where to find the records."""
+
+    name: str
+    fingerprint: str
+    kind: str
+    labels: tuple[str, ...]
+    metrics: tuple[str, ...]
+    train_examples: int
+    dev_examples: int
+    majority: float
+    source: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def outputs(self) -> int:
+        """Width of the task head."""
+        return len(self.labels) if self.kind == "classification" else 1
+
+
+@dataclass(frozen=True)
+class Problem:
+    """f(x; θ0, γ) and the data it is trained on."""
+
+    model: ModelFacts
+    task: TaskFacts
+    recipe: Recipe
+    numerics: Numerics
+
+    @property
+    def total_steps(self) -> int:
+        """t: the optimizer steps of one full training."""
+        return self.recipe.total_steps(self.task.train_examples)
+
+
+def _product(shape: tuple[int, ...]) -> int:
+    count = 1
+    for length in shape:
+        count *= length
+    return count
