@@ -87,9 +87,9 @@ def retraining(problem: Problem, candidate: Candidate, seed: int, label: str) ->
 
 
 def pruning(
-    problem: Problem, *, weights: Ref | None, within: Ref | None, sparsity: float, label: str, score: str = "magnitude"
+    problem: Problem, *, weights: Ref | None, within: Ref | None, zeros: int, label: str, score: str = "magnitude"
 ) -> Step:
-    """The lowest scores among the kept go, globally, up to ``sparsity``; ``weights=None`` scores θ0."""
+    """The lowest scores among the kept go, globally, until ``zeros`` entries are gone; ``weights=None`` scores θ0."""
     inputs: dict[str, Ref] = {}
     if weights is not None:
         inputs["weights"] = weights
@@ -102,7 +102,7 @@ def pruning(
             "model": None if weights is not None else {"fingerprint": problem.model.fingerprint},
             "shapes": _shapes(problem),
             "score": score,
-            "sparsity": sparsity,
+            "zeros": zeros,
         },
         inputs=inputs,
         sources={"model": dict(problem.model.source)},

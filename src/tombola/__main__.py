@@ -1,0 +1,5 @@
+"""``python -m tombola`` is the command ``tombola``."""
+
+from tombola.cli.app import main
+
+main()

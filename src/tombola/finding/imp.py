@@ -1,0 +1,73 @@
+"""Iterative magnitude pruning from pre-trained weights (Chen et al. 2020, algorithm 1).
+
+    m = 1;  θi = weights after i steps of dense training (i = 0: θ0)
+    repeat
+        train f(m⊙θi, γ) with the full recipe                    -> θt
+        m <- m without the lowest |θt| among the kept, globally, up to the round's sparsity
+        rewind: θ <- θi, γ <- γ of step i; i = 0: new optimizer and schedule; i > 0: those of step i
+    until the wanted sparsity
+
+``rewind="standard"`` keeps θt instead: the next round trains on from the surviving weights.
+"""
+
+from __future__ import annotations
+
+from tombola.finding.settings import SearchSettings
+from tombola.masks.schedule import round_sparsities
+from tombola.masks.selection import zeros_wanted
+from tombola.plan.problem import Problem
+from tombola.plan.step import Ref, Step
+from tombola.plan.trainings import Candidate, Start, dense_training, pruning, training
+
+
+def plan(problem: Problem, settings: SearchSettings, seed: int) -> dict[float, Candidate]:
+    """One chain of rounds a target; chains of one schedule share their common rounds by identity."""
+    return {target: _chain(problem, settings, seed, target) for target in settings.sparsities}
+
+
+def _chain(problem: Problem, settings: SearchSettings, seed: int, target: float) -> Candidate:
+    mask: Ref | None = None
+    trained = dense_training(problem, seed)
+    start = _rewinding_point(problem, settings, trained)
+    rounds = round_sparsities(settings.schedule, target, settings.step)
+    for number, sparsity in enumerate(rounds, start=1):
+        if mask is not None:
+            trained = _round(problem, seed, start, mask, trained, number, len(rounds))
+        mask = pruning(
+            problem,
+            weights=trained.out("weights.safetensors"),
+            within=mask,
+            zeros=zeros_wanted(problem.model.prunable, sparsity),
+            label=f"IMP mask at {sparsity:.0%}, seed {seed}",
+        ).out("mask.safetensors")
+    if mask is None:
+        raise ValueError(f"the schedule {settings.schedule} has no round for {target}")
+    if start is None:
+        # Standard pruning: the ticket is m⊙θt. The task head of a search is not part of a ticket.
+        return Candidate(mask, Start("weights", ref=trained.out("weights.safetensors")))
+    return Candidate(mask, start)
+
+
+def _rewinding_point(problem: Problem, settings: SearchSettings, dense: Step) -> Start | None:
+    """Where every round starts again; None for standard pruning."""
+    if settings.rewind == "standard":
+        return None
+    step = round(float(settings.rewind) * problem.total_steps)
+    if step == 0:
+        return Start()
+    return Start("state", ref=dense.out(f"state-{step}.safetensors"), head="kept", first_step=step)
+
+
+def _round(
+    problem: Problem, seed: int, start: Start | None, mask: Ref, trained: Step, number: int, rounds: int
+) -> Step:
+    if start is None:
+        start = Start("weights", ref=trained.out("weights.safetensors"), head="kept")
+    return training(
+        problem,
+        seed=seed,
+        purpose="search",
+        start=start,
+        mask=mask,
+        label=f"IMP round {number} of {rounds}, seed {seed}",
+    )

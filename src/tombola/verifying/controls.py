@@ -1,0 +1,72 @@
+"""The controls of a ticket, all at its sparsity and evaluated the same way (BERT tickets, Table 2; SPEC 2.3).
+
+| name      | mask                                     | start                                    |
+|-----------|------------------------------------------|------------------------------------------|
+| random    | uniformly random, exact size             | the ticket's                             |
+| reinit    | the ticket's                             | θ0′: re-initialised as the class does it |
+| shuffle   | the ticket's                             | θ0″: layers permuted as blocks           |
+| shuffle-within | the ticket's                        | θ0″: values shuffled inside each matrix  |
+| magnitude | lowest |θ0| dropped, one shot            | pre-trained                              |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tombola.errors import UsageError, nearest
+from tombola.plan.problem import Problem
+from tombola.plan.trainings import Candidate, Start, pruning, random_mask
+
+#: (problem, the ticket, its number of zeros, seed) -> the control's mask and start
+Control = Callable[[Problem, Candidate, int, int], Candidate]
+
+
+def random(problem: Problem, ticket: Candidate, zeros: int, seed: int) -> Candidate:
+    """m_RP ⊙ θ0: how far any mask of this size comes."""
+    return Candidate(random_mask(problem, zeros=zeros, seed=seed).out("mask.safetensors"), ticket.start)
+
+
+def random_per_layer(problem: Problem, ticket: Candidate, zeros: int, seed: int) -> Candidate:
+    """m_RP with the ticket's number of zeros inside each matrix: does more than its layer profile matter?"""
+    step = random_mask(problem, zeros=zeros, seed=seed, scope="layer", like=ticket.mask)
+    return Candidate(step.out("mask.safetensors"), ticket.start)
+
+
+def reinit(problem: Problem, ticket: Candidate, zeros: int, seed: int) -> Candidate:
+    """m ⊙ θ0′: does the ticket need the pre-trained weights?"""
+    return Candidate(ticket.mask, Start("reinit", seed=seed))
+
+
+def shuffle(problem: Problem, ticket: Candidate, zeros: int, seed: int) -> Candidate:
+    """m ⊙ θ0″ with whole layers permuted: does the ticket need each layer in its place?"""
+    return Candidate(ticket.mask, Start("shuffled_layers", seed=seed))
+
+
+def shuffle_within(problem: Problem, ticket: Candidate, zeros: int, seed: int) -> Candidate:
+    """m ⊙ θ0″ with the values of each matrix shuffled: does the ticket need each weight in its place?"""
+    return Candidate(ticket.mask, Start("shuffled_within", seed=seed))
+
+
+def magnitude(problem: Problem, ticket: Candidate, zeros: int, seed: int) -> Candidate:
+    """The one-shot mask of |θ0|: does the search find more than the pre-trained magnitudes tell?"""
+    step = pruning(problem, weights=None, within=None, zeros=zeros, label="one-shot magnitude of θ0")
+    return Candidate(step.out("mask.safetensors"), Start())
+
+
+CONTROLS: dict[str, Control] = {
+    "random": random,
+    "random-per-layer": random_per_layer,
+    "reinit": reinit,
+    "shuffle": shuffle,
+    "shuffle-within": shuffle_within,
+    "magnitude": magnitude,
+}
+
+
+def check_controls(names: tuple[str, ...]) -> None:
+    """Refuse a control nobody knows; ``full`` is the full model, always there."""
+    for name in names:
+        if name != "full" and name not in CONTROLS:
+            raise UsageError(
+                f"there is no control '{name}'", where="against", todo=nearest(name, ["full", *CONTROLS])
+            )
