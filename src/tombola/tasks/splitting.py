@@ -1,0 +1,59 @@
+"""A seeded stratified split of labelled records into train and dev, for data that come without one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+from tombola.errors import DataError
+from tombola.tasks.records import Records, seeded_order
+
+
+def stratified_split(records: Records, dev_size: int, *, seed: int, rule: str) -> tuple[Records, Records]:
+    """``dev_size`` records for dev with the classes' shares (numbers: spread over their range), the rest for
+    train.
+
+    Both keep the original order. Every class keeps at least one example in train.
+    """
+    if records.targets is None:
+        raise DataError("records without targets cannot be split by them", where=f"split {records.split}")
+    if not 0 < dev_size < len(records):
+        raise DataError(
+            f"cannot take {dev_size} of {len(records)} examples for dev", where=f"split {records.split}"
+        )
+    order = seeded_order(len(records), seed, "split")
+    chosen = _by_class(records, order, dev_size) if records.labels else _by_value(records, order, dev_size)
+    train = records.take([row for row in range(len(records)) if row not in chosen])
+    dev = records.take(sorted(chosen))
+    return replace(train, split="train", rule=rule), replace(dev, split="dev", rule=rule)
+
+
+def _by_class(records: Records, order: list[int], dev_size: int) -> set[int]:
+    """Each class gives its share of dev, rounded by largest remainder so that the total is exact."""
+    targets = records.targets or ()
+    rows: dict[int | float, list[int]] = {}
+    for row in order:
+        rows.setdefault(targets[row], []).append(row)
+    quota = {target: len(members) * dev_size for target, members in rows.items()}
+    count = {target: min(quota[target] // len(records), len(rows[target]) - 1) for target in rows}
+    by_remainder = sorted(rows, key=lambda target: (-(quota[target] % len(records)), target))
+    while (missing := dev_size - sum(count.values())) > 0:
+        room = [target for target in by_remainder if count[target] < len(rows[target]) - 1][:missing]
+        if not room:
+            raise DataError(
+                f"{len(records)} examples of {len(rows)} classes are too few for {dev_size} in dev and one of "
+                "each class in train",
+                todo="give --eval-data",
+            )
+        for target in room:
+            count[target] += 1
+    return {row for target, members in rows.items() for row in members[: count[target]]}
+
+
+def _by_value(records: Records, order: list[int], dev_size: int) -> set[int]:
+    """Sorted by value and cut into ``dev_size`` runs, each run gives one."""
+    targets = records.targets or ()
+    rank = {row: position for position, row in enumerate(order)}
+    ordered = sorted(range(len(records)), key=lambda row: (targets[row], rank[row]))
+    edges = [position * len(ordered) // dev_size for position in range(dev_size + 1)]
+    return {min(ordered[start:end], key=lambda row: rank[row]) for start, end in pairwise(edges)}
