@@ -1,0 +1,37 @@
+"""BERT (Devlin et al., 2019)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tombola.models.families.family import Family, Sizes
+
+
+def sizes(config: Any) -> Sizes:
+    return Sizes(
+        layers=config.num_hidden_layers,
+        hidden=config.hidden_size,
+        heads=config.num_attention_heads,
+        head_size=config.hidden_size // config.num_attention_heads,
+        inner=config.intermediate_size,
+    )
+
+
+FAMILY = Family(
+    model_type="bert",
+    layer="encoder.layer.{}",
+    matrices={
+        "query": "attention.self.query",
+        "key": "attention.self.key",
+        "value": "attention.self.value",
+        "attention_output": "attention.output.dense",
+        "intermediate": "intermediate.dense",
+        "output": "output.dense",
+    },
+    embeddings=("embeddings",),
+    sizes=sizes,
+    pooler="pooler.dense",
+    head_dropout="classifier_dropout",
+    not_weights=("embeddings.position_ids", "embeddings.token_type_ids"),
+    examples=("bert-base-uncased", "bert-large-uncased"),
+)
