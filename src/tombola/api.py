@@ -1,0 +1,274 @@
+"""The verbs as Python functions: ``find``, ``verify``, ``load``. Each plans a graph, runs it through the store, and
+reads the result."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tombola.errors import UsageError
+from tombola.finding.methods import get_method
+from tombola.finding.search import Search, plan_search
+from tombola.finding.settings import Rewind, SearchSettings
+from tombola.plan.materials import problem as make_problem
+
+from tombola.plan.problem import Problem
+from tombola.plan.trainings import Candidate, Start, ticket_import
+from tombola.tasks.task import DataOptions, get_task
+from tombola.training.recipe import Numerics, Recipe
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tombola.engine.inline import Reporter
+    from tombola.ticket import Ticket
+    from tombola.verifying.verification import Verification
+
+
+def default_store() -> Path:
+    """``TOMBOLA_STORE``, or a folder in the user's cache."""
+    given = os.environ.get("TOMBOLA_STORE")
+    if given:
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "tombola" / "store"
+
+
+def make_numerics(precision: str = "fp32", device: str = "auto", threads: int | None = None, **more: Any) -> Numerics:
+    """The numerics of this machine: ``auto`` takes a GPU if there is one, ``threads`` the cores, eight at most."""
+    import torch
+
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise UsageError("there is no CUDA device here", where="--device", todo="leave it out, or give cpu")
+    if threads is None:
+        threads = 1 if device == "cuda" else min(_cores(), 8)
+    return Numerics.from_json({"precision": precision, "device": device, "threads": threads, **more})
+
+
+def make_recipe(task: str | None, **changes: Any) -> Recipe:
+    """The task's own recipe (SPEC 2.4) with what the caller changed; None changes nothing."""
+    if task is None:
+        recipe = Recipe()
+    else:
+        defaults = get_task(task)
+        recipe = Recipe(
+            learning_rate=defaults.learning_rate,
+            epochs=defaults.epochs,
+            batch_size=defaults.batch_size,
+            max_length=defaults.max_length,
+        )
+    return replace(recipe, **{key: value for key, value in changes.items() if value is not None})
+
+
+def plan_find(
+    model: str,
+    *,
+    task: str | None = None,
+    method: str = "imp",
+    sparsities: Sequence[float] = (0.5,),
+    seeds: Sequence[int] = (0,),
+    schedule: str = "linear",
+    step: float | None = None,
+    rewind: Rewind = 0.0,
+    scope: str = "global",
+    data: DataOptions | None = None,
+    recipe: Recipe | None = None,
+    numerics: Numerics | None = None,
+    revision: str | None = None,
+) -> Search:
+    """The plan of a search: nothing is trained yet."""
+    chosen = get_method(method)
+    settings = SearchSettings(
+        sparsities=tuple(sparsities),
+        seeds=tuple(seeds),
+        schedule=schedule,
+        step=step if step is not None else 0.1,
+        rewind=rewind,
+        scope=scope,
+    )
+    if settings.rewind != 0.0 and chosen.name != "imp":
+        raise UsageError(
+            f"method '{chosen.name}' has no rewinding point: its tickets start from θ0",
+            where="rewind",
+            todo="leave it out, or use --method imp",
+        )
+    whole = make_problem(
+        model, revision, task, data or DataOptions(), recipe or make_recipe(task), numerics or make_numerics()
+    )
+    return plan_search(whole, settings, chosen)
+
+
+def find(
+    model: str,
+    *,
+    task: str | None = None,
+    method: str = "imp",
+    sparsity: float = 0.5,
+    seeds: int | Sequence[int] = 1,
+    store: Path | str | None = None,
+    reporter: Reporter | None = None,
+    **settings: Any,
+) -> Ticket:
+    """Find one ticket: search with every seed, measure it against the full model, return the first seed's.
+
+    ``settings`` are those of ``plan_find``: schedule, rewind, data, recipe, numerics, revision.
+    """
+    search = plan_find(
+        model, task=task, method=method, sparsities=(sparsity,), seeds=as_seeds(seeds), **settings
+    )
+    return run_search(search, store, reporter)[0]
+
+
+def run_search(
+    search: Search, store: Path | str | None = None, reporter: Reporter | None = None, *, with_model: bool = False
+) -> tuple[Ticket, ...]:
+    """Run a planned search; one ticket a sparsity, of the first seed, with the results of all seeds."""
+    from tombola.engine.inline import run
+    from tombola.engine.store import Store
+    from tombola.finding.outcome import tickets_of
+
+    opened = Store(store or default_store())
+    graph = search.graph
+    if with_model:
+        first = search.settings.seeds[0]
+        models = tuple(by_seed[first].out("weights.safetensors") for by_seed in search.retrained.values())
+        graph = replace(graph, outputs=(*graph.outputs, *models))
+    run(graph, opened, reporter=reporter)
+    return tickets_of(search, opened.read_json, opened.path)
+
+
+@dataclass(frozen=True)
+class VerifySettings:
+    """How a ticket is verified; what is None is taken from the ticket itself."""
+
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    against: tuple[str, ...] = ("full", "random")
+    criterion: str = "within_one_std"
+    task: str | None = None
+    data: DataOptions = DataOptions()
+    recipe_changes: tuple[tuple[str, Any], ...] = ()
+    numerics: Numerics | None = None
+    model: str | None = None
+    revision: str | None = None
+
+
+def plan_verify(ticket: Ticket, folder: Path | str, settings: VerifySettings) -> Any:
+    """The plan of a verification of a ticket in a folder: one fixed mask over seeds."""
+    from tombola.verifying.verification import plan_verification
+
+    whole = _problem_of(ticket, settings)
+    imported = ticket_import(whole, ticket=ticket.identity, folder=str(folder))
+    start = Start()
+    if ticket.start_state is not None:
+        start = Start(
+            "weights",
+            ref=imported.out("start.safetensors"),
+            head="kept" if any(name.startswith("head::") for name in ticket.start_state) else "fresh",
+            first_step=int(ticket.start.get("step", 0)),
+        )
+    candidate = Candidate(imported.out("mask.safetensors"), start)
+    tickets = dict.fromkeys(settings.seeds, candidate)
+    return plan_verification(whole, tickets, ticket.mask.zeros, settings.against)
+
+
+def verify(
+    ticket: Ticket | Path | str,
+    *,
+    seeds: int | Sequence[int] = 5,
+    against: Sequence[str] = ("full", "random"),
+    criterion: str = "within_one_std",
+    store: Path | str | None = None,
+    reporter: Reporter | None = None,
+    **settings: Any,
+) -> Verification:
+    """Retrain a ticket over seeds beside the full model and the controls, and judge it."""
+    from tombola.engine.inline import run
+    from tombola.engine.store import Store
+    from tombola.ticket import Ticket
+    from tombola.verifying.criteria import parse
+    from tombola.verifying.verification import judge
+
+    opened = Store(store or default_store())
+    chosen = VerifySettings(
+        seeds=as_seeds(seeds), against=tuple(against), criterion=criterion, **settings
+    )
+    judged_by = parse(criterion)
+    if isinstance(ticket, Ticket):
+        folder = opened.root / "tickets" / ticket.identity
+        if not folder.exists():
+            ticket.save_pretrained(folder)
+        loaded = ticket
+    else:
+        folder, loaded = Path(ticket), Ticket.from_pretrained(ticket)
+    plan = plan_verify(loaded, folder, chosen)
+    run(plan.graph, opened, reporter=reporter)
+    return judge(
+        plan,
+        lambda step: opened.read_json(step.out("metrics.json")),
+        zeros=loaded.mask.zeros,
+        fixed_mask=True,
+        criterion=judged_by,
+    )
+
+
+def load(folder: Path | str) -> Any:
+    """The trained transformers model that a ticket's folder carries in ``model/``."""
+    from tombola.ticket import load_model
+
+    return load_model(folder)
+
+
+def as_seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
+    """``5`` means seeds 0…4; a sequence means itself."""
+    if isinstance(seeds, bool) or (isinstance(seeds, int) and seeds < 1):
+        raise UsageError(f"{seeds} is no number of seeds", where="seeds", todo="give 1 or more, or a list of seeds")
+    return tuple(range(seeds)) if isinstance(seeds, int) else tuple(int(seed) for seed in seeds)
+
+
+def _problem_of(ticket: Ticket, settings: VerifySettings) -> Problem:
+    """The ticket's own model, task and recipe, with what the caller changed."""
+    from tombola.errors import MaskMismatch
+
+    task = settings.task
+    if task is None and settings.data.data is None:
+        task = (ticket.task or {}).get("name")
+        if task is None or (ticket.task or {}).get("own_files"):
+            raise UsageError(
+                "the ticket was found on somebody's own files",
+                where="verify",
+                todo="name the data to verify it on: --data FILE --text … --label …, or --task NAME",
+            )
+    recipe = replace(Recipe.from_json(ticket.settings["recipe"]), **dict(settings.recipe_changes))
+    numerics = settings.numerics or make_numerics(
+        precision=ticket.settings.get("numerics", {}).get("precision", "fp32")
+    )
+    whole = make_problem(
+        settings.model or ticket.model["source"],
+        settings.revision or ticket.model.get("revision"),
+        task,
+        settings.data,
+        recipe,
+        numerics,
+    )
+    if whole.model.fingerprint != ticket.model["fingerprint"]:
+        raise MaskMismatch(
+            f"the ticket was drawn from another model (θ0 {ticket.model['fingerprint'][:12]}, here "
+            f"{whole.model.fingerprint[:12]})",
+            where=settings.model or str(ticket.model["source"]),
+            todo="give the base model of the ticket with --model",
+        )
+    ticket.mask.check_against({name: tuple(shape) for name, shape in whole.model.shapes.items()})
+    return whole
+
+
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+__all__ = ["find", "load", "verify"]

@@ -1,0 +1,162 @@
+"""The materials of a step: the model and the records that its fingerprints name, found again in this process.
+
+A step carries hints (a model name, a data folder) beside its identity. Whoever runs it looks there, and refuses what
+has another fingerprint: the same words must not mean two things.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tombola.errors import DataError, UnsupportedModel
+from tombola.plan.problem import ModelFacts, Problem, TaskFacts
+
+if TYPE_CHECKING:
+    from tombola.models.resolve import ModelSource
+    from tombola.tasks.encoding import Encoded
+    from tombola.tasks.task import DataOptions, TaskData
+    from tombola.training.recipe import Numerics, Recipe
+
+
+def model_facts(name: str, revision: str | None, task: TaskFacts) -> ModelFacts:
+    """Fingerprint a pre-trained model and list what it offers to prune as the task's model class uses it."""
+    from tombola.models.anatomy import anatomy_of
+    from tombola.models.build import HeadSpec, build_model
+
+    source = _source(name, revision)
+    model = build_model(source, HeadSpec(task.kind, task.outputs), head_seed=0)  # type: ignore[arg-type]
+    anatomy = anatomy_of(model)
+    return ModelFacts(
+        name=name if source.kind != "folder" else source.folder.name,
+        revision=source.revision,
+        fingerprint=_fingerprint(name, revision),
+        family=anatomy.family,
+        prefix=anatomy.prefix,
+        tokenizer=_tokenizer_fingerprint(name, revision),
+        shapes=dict(anatomy.shapes),
+        optional=tuple(anatomy.optional),
+        source={"name": name, "revision": revision},
+    )
+
+
+def task_facts(name: str | None, options: DataOptions) -> TaskFacts:
+    """Load a task's records and say of them what identities and verdicts need."""
+    from tombola.tasks.metrics import majority_baseline
+
+    source = {"name": name, **_plain(options)}
+    data = _task_data(_frozen(source))
+    return TaskFacts(
+        name=data.task.name,
+        fingerprint=data.fingerprint,
+        kind=data.task.kind,
+        labels=tuple(data.task.labels),
+        metrics=tuple(data.task.metrics),
+        train_examples=len(data.train),
+        dev_examples=len(data.dev),
+        majority=majority_baseline(data.dev, data.task.metrics[0]),
+        source=source,
+    )
+
+
+def problem(
+    model: str, revision: str | None, task: str | None, options: DataOptions, recipe: Recipe, numerics: Numerics
+) -> Problem:
+    """Everything that the trainings of one search or verification share."""
+    facts = task_facts(task, options)
+    return Problem(model_facts(model, revision, facts), facts, recipe, numerics)
+
+
+def model_source(source: Mapping[str, Any], fingerprint: str) -> ModelSource:
+    """The pre-trained model a step names, proved to be that one."""
+    found = _fingerprint(source["name"], source["revision"])
+    if found != fingerprint:
+        raise UnsupportedModel(
+            f"the model has the fingerprint {found[:12]}, planned was {fingerprint[:12]}: another θ0",
+            where=str(source["name"]),
+            todo="plan again, or name the model and revision the plan was made with",
+        )
+    return _source(source["name"], source["revision"])
+
+
+def task_data(source: Mapping[str, Any], fingerprint: str) -> TaskData:
+    """The records a step names, proved to be those."""
+    data = _task_data(_frozen(source))
+    if data.fingerprint != fingerprint:
+        raise DataError(
+            f"the data have the fingerprint {data.fingerprint[:12]}, planned was {fingerprint[:12]}",
+            where=str(source.get("data") or source.get("data_dir") or source["name"]),
+            todo="the files changed since the plan was made: plan again",
+        )
+    return data
+
+
+@lru_cache(maxsize=16)
+def encoded(model_name: str, revision: str | None, task: tuple[tuple[str, Any], ...], split: str, length: int) -> Encoded:
+    """One split, tokenized once a process."""
+    from tombola.models.build import load_tokenizer
+    from tombola.tasks.encoding import encode
+
+    data = _task_data(task)
+    records = {"train": data.train, "dev": data.dev, **data.extra}[split]
+    return encode(records, load_tokenizer(_source(model_name, revision)), length)
+
+
+def encoded_split(sources: Mapping[str, Any], split: str, length: int) -> Encoded:
+    """One split of a step's data as its model's tokenizer cuts it."""
+    model = sources["model"]
+    return encoded(model["name"], model["revision"], _frozen(sources["task"]), split, length)
+
+
+@lru_cache(maxsize=8)
+def _source(name: str, revision: str | None) -> ModelSource:
+    from tombola.models.resolve import resolve
+
+    return resolve(name, revision)
+
+
+@lru_cache(maxsize=8)
+def _fingerprint(name: str, revision: str | None) -> str:
+    from tombola.models.build import pretrained_state
+    from tombola.models.fingerprint import fingerprint
+
+    return fingerprint(pretrained_state(_source(name, revision)))
+
+
+@lru_cache(maxsize=8)
+def _tokenizer_fingerprint(name: str, revision: str | None) -> str:
+    """Over the files that decide how text is cut; missing ones count as missing."""
+    hasher = hashlib.sha256()
+    folder = _source(name, revision).folder
+    names = ["tokenizer.json"]
+    if not (folder / names[0]).is_file():
+        names = ["vocab.txt", "vocab.json", "merges.txt", "tokenizer_config.json"]
+    for file in names:
+        path = folder / file
+        hasher.update(f"{file} {path.stat().st_size if path.is_file() else -1}\n".encode())
+        if path.is_file():
+            hasher.update(path.read_bytes())
+    return hasher.hexdigest()
+
+
+@lru_cache(maxsize=8)
+def _task_data(source: tuple[tuple[str, Any], ...]) -> TaskData:
+    from tombola.tasks.task import DataOptions, load_task
+
+    options = dict(source)
+    name = options.pop("name")
+    for key in ("data_dir", "data", "eval_data"):
+        options[key] = None if options[key] is None else Path(options[key])
+    return load_task(name, DataOptions(**options))
+
+
+def _plain(options: DataOptions) -> dict[str, Any]:
+    return {key: str(value) if isinstance(value, Path) else value for key, value in asdict(options).items()}
+
+
+def _frozen(source: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple(sorted(source.items()))

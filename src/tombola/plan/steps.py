@@ -1,0 +1,33 @@
+"""The one registry of steps: name and version -> the function that computes it.
+
+A function takes the step's parameters, the paths of its inputs, hints where model and data are, and a workplace to
+write into. It is a pure function of the first two: same parameters and inputs, same bytes. Change what a function
+computes, and its version must change too; ``tests/plan/test_golden_steps.py`` fails otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tombola.plan.mask_steps import import_ticket, prune, random_mask
+from tombola.plan.train_step import train
+from tombola.plan.workplace import Workplace
+
+StepFunction = Callable[[Mapping[str, Any], Mapping[str, Path], Mapping[str, Any], Workplace], None]
+
+
+@dataclass(frozen=True)
+class StepKind:
+    version: int
+    function: StepFunction
+
+
+STEPS: dict[str, StepKind] = {
+    "train": StepKind(1, train),
+    "prune": StepKind(1, prune),
+    "random_mask": StepKind(1, random_mask),
+    "import_ticket": StepKind(1, import_ticket),
+}
