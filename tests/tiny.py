@@ -1,7 +1,7 @@
 """Tiny random models in folders, as a user would have them: config, safetensors weights and a fast tokenizer.
 
-``tiny_bert_folder`` is what most rooms need; ``tiny_folder`` makes the other families. Everything is written by
-code, nothing is downloaded, and the same arguments give the same weights.
+``tiny_bert_folder`` is what most rooms need; ``tiny_folder`` makes the other families. Everything is
+written by code, nothing is downloaded, and the same arguments give the same weights.
 """
 
 from __future__ import annotations
@@ -95,12 +95,12 @@ def tiny_config(family: str = "bert", **config: Any) -> Any:
 def tiny_folder(
     folder: Path, family: str = "bert", *, seed: int = 0, head: str = "AutoModel", **config: Any
 ) -> Path:
-    """Write a random model of ``family``, as the Auto class ``head`` saves it, and its tokenizer; gives ``folder``."""
+    """Write a random model of ``family``, as the Auto class ``head`` saves it, and its tokenizer."""
     import transformers
 
     folder.mkdir(parents=True, exist_ok=True)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
         model = getattr(transformers, head).from_config(tiny_config(family, **config))
     model.save_pretrained(folder)
     write_tokenizer(

@@ -1,7 +1,7 @@
 """What a model offers to prune (SPEC 2.1), under names that are relative to its backbone (DESIGN 5).
 
-One mask fits the classification, question answering and masked-LM classes of a model because every name here has
-the class's prefix and any wrapper's prefix stripped.
+One mask fits the classification, question answering and masked-LM classes of a model because every name
+here has the class's prefix and any wrapper's prefix stripped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from tombola.models.families.family import ATTENTION_ROLES, FEED_FORWARD_ROLES, 
 
 #: Attribute of a built model: names of optional backbone weights that the checkpoint lacked (see build.py).
 DRAWN = "tombola_drawn"
-#: Names under which wrappers hold a module: torch.compile, activation checkpointing, FSDP. DDP is at the top only.
+#: Names under which wrappers hold a module: torch.compile, activation checkpointing, FSDP. DDP is at the
+#: top only.
 _WRAPPED = ("_orig_mod", "_checkpoint_wrapped_module", "_fsdp_wrapped_module")
 
 

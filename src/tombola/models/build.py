@@ -1,7 +1,7 @@
 """A trainable model from where a ticket starts: backbone θ0, θi or re-initialised, and a fresh task head γ.
 
-The head comes from a stream of its own, so it depends on its seed, class and sizes only; the backbone is copied
-last, bit for bit. The process's own random state is afterwards what it was.
+The head comes from a stream of its own, so it depends on its seed, class and sizes only; the backbone is
+copied last, bit for bit. The process's own random state is afterwards what it was.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def build_model(
     """transformers' sequence-classification class on the CPU in float32 and in training mode.
 
     The backbone is ``start`` or else θ0, bitwise; with ``reinit_seed`` it is initialised as its class does,
-    embeddings and LayerNorm included (θ0′ of SPEC 2.3). A pooler that the checkpoint lacks is drawn with the head
-    and counts as part of it (``anatomy_of(model).drawn``).
+    embeddings and LayerNorm included (θ0′ of SPEC 2.3). A pooler that the checkpoint lacks is drawn with
+    the head and counts as part of it (``anatomy_of(model).drawn``).
     """
     if start is not None and reinit_seed is not None:
         raise RecipeError("a start and a re-initialisation exclude each other", where="start, reinit_seed")
@@ -165,8 +165,8 @@ def _draw(model: Any, chosen: Collection[int], seed: int, *names: str) -> None:
     """Initialise the ``chosen`` weights (by id) as the class does, from a stream of their own.
 
     transformers skips what carries its flag ``_is_hf_initialized``, which is how it fills the gaps of a
-    checkpoint. Flagged weights consume no random numbers either, so a draw depends on nothing but what is drawn.
-    Buffers are always filled.
+    checkpoint. Flagged weights consume no random numbers either, so a draw depends on nothing but what is
+    drawn. Buffers are always filled.
     """
     for module in model.modules():
         module._is_hf_initialized = False

@@ -1,7 +1,7 @@
 """The pre-trained weights θ0 of a folder: safetensors only, every weight accounted for, always float32.
 
-transformers re-initialises what a checkpoint lacks and goes on with a warning. A ticket on such weights would be
-a ticket on noise, so here a missing or misshapen weight is an error that names it.
+transformers re-initialises what a checkpoint lacks and goes on with a warning. A ticket on such weights
+would be a ticket on noise, so here a missing or misshapen weight is an error that names it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _cache: OrderedDict[tuple[object, ...], _Loaded] = OrderedDict()
 
 
 def pretrained_state(source: ModelSource) -> dict[str, torch.Tensor]:
-    """θ0 by backbone-relative name, float32 on the CPU. The copies are the caller's, to change as they like."""
+    """θ0 by backbone-relative name, float32 on the CPU. The copies are the caller's own."""
     return {name: weight.clone() for name, weight in shared_state(source).items()}
 
 
