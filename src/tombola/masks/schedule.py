@@ -15,7 +15,7 @@ def round_sparsities(kind: str, target: float, step: float) -> tuple[float, ...]
     """The sparsity after every round; the last one is ``target`` itself.
 
     ``linear`` takes the share ``step`` of the *original* weights each round (0.1, 0.2, …), ``geometric`` the
-    share ``step`` of what *remains* (1 − (1 − step)^k), ``one_shot`` everything at once. Computed in decimals,
+    share ``step`` of what *remains* (1 − (1 − step)^k), ``one_shot`` everything at once. Computed in decimals
     so that three rounds of 0.1 are 0.3 and not 0.30000000000000004: sparsities stand in identities.
     """
     if kind not in SCHEDULES:
