@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from tombola.engine.inline import Reporter
     from tombola.ticket import Ticket
-    from tombola.verifying.verification import Verification
+    from tombola.plan.graph import Graph
+    from tombola.verifying.verification import Verification, VerificationPlan
 
 
 def default_store() -> Path:
@@ -155,7 +156,7 @@ class VerifySettings:
     revision: str | None = None
 
 
-def plan_verify(ticket: Ticket, folder: Path | str, settings: VerifySettings) -> Any:
+def plan_verify(ticket: Ticket, folder: Path | str, settings: VerifySettings) -> VerificationPlan:
     """The plan of a verification of a ticket in a folder: one fixed mask over seeds."""
     from tombola.verifying.verification import plan_verification
 
@@ -185,32 +186,42 @@ def verify(
     **settings: Any,
 ) -> Verification:
     """Retrain a ticket over seeds beside the full model and the controls, and judge it."""
-    from tombola.engine.inline import run
-    from tombola.engine.store import Store
     from tombola.ticket import Ticket
     from tombola.verifying.criteria import parse
-    from tombola.verifying.verification import judge
 
-    opened = Store(store or default_store())
-    chosen = VerifySettings(
-        seeds=as_seeds(seeds), against=tuple(against), criterion=criterion, **settings
-    )
-    judged_by = parse(criterion)
+    chosen = VerifySettings(seeds=as_seeds(seeds), against=tuple(against), criterion=criterion, **settings)
+    parse(criterion)
     if isinstance(ticket, Ticket):
-        folder = opened.root / "tickets" / ticket.identity
+        folder = Path(store or default_store()).expanduser() / "tickets" / ticket.identity
         if not folder.exists():
             ticket.save_pretrained(folder)
         loaded = ticket
     else:
-        folder, loaded = Path(ticket), Ticket.from_pretrained(ticket)
-    plan = plan_verify(loaded, folder, chosen)
+        folder, loaded = ticket, Ticket.from_pretrained(ticket)
+    return run_verification(plan_verify(loaded, folder, chosen), loaded, chosen, store, reporter)
+
+
+def run_verification(
+    plan: VerificationPlan,
+    ticket: Ticket,
+    settings: VerifySettings,
+    store: Path | str | None = None,
+    reporter: Reporter | None = None,
+) -> Verification:
+    """Run a planned verification and judge it."""
+    from tombola.engine.inline import run
+    from tombola.engine.store import Store
+    from tombola.verifying.criteria import parse
+    from tombola.verifying.verification import judge
+
+    opened = Store(store or default_store())
     run(plan.graph, opened, reporter=reporter)
     return judge(
         plan,
         lambda step: opened.read_json(step.out("metrics.json")),
-        zeros=loaded.mask.zeros,
+        zeros=ticket.mask.zeros,
         fixed_mask=True,
-        criterion=judged_by,
+        criterion=parse(settings.criterion),
     )
 
 
@@ -242,14 +253,17 @@ def _problem_of(ticket: Ticket, settings: VerifySettings) -> Problem:
                 todo="name the data to verify it on: --data FILE --text … --label …, or --task NAME",
             )
     recipe = replace(Recipe.from_json(ticket.settings["recipe"]), **dict(settings.recipe_changes))
-    numerics = settings.numerics or make_numerics(
-        precision=ticket.settings.get("numerics", {}).get("precision", "fp32")
-    )
+    numerics = settings.numerics or make_numerics(precision_of(ticket))
+    data = settings.data
+    if settings.data.data is None and settings.task is None:
+        # The ticket's own subset, unless the caller names another.
+        sizes = {key: (ticket.task or {}).get(key) for key in ("max_train", "max_eval") if getattr(data, key) is None}
+        data = replace(data, **sizes)
     whole = make_problem(
         settings.model or ticket.model["source"],
         settings.revision or ticket.model.get("revision"),
         task,
-        settings.data,
+        data,
         recipe,
         numerics,
     )
@@ -262,6 +276,28 @@ def _problem_of(ticket: Ticket, settings: VerifySettings) -> Problem:
         )
     ticket.mask.check_against({name: tuple(shape) for name, shape in whole.model.shapes.items()})
     return whole
+
+
+def precision_of(ticket: Ticket) -> str:
+    """The precision the ticket was found in."""
+    return str(ticket.settings.get("numerics", {}).get("precision", "fp32"))
+
+
+def estimate(graph: Graph, store: Path | str | None) -> dict[str, Any]:
+    """Steps, disk and time that a graph still needs; the time by this store's own runs, or by a short probe."""
+    from tombola.engine.estimate import estimate as of
+    from tombola.engine.store import Store
+
+    return of(graph, Store(store or default_store()))
+
+
+def trained_model(search: Search, sparsity: float, store: Path | str | None) -> Any:
+    """The retrained ticket of the first seed as a transformers model, its pruned weights zero."""
+    from tombola.engine.store import Store
+    from tombola.plan.train_step import trained_model as of
+
+    step = search.retrained[sparsity][search.settings.seeds[0]]
+    return of(step, Store(store or default_store()).path(step.out("weights.safetensors")))
 
 
 def _cores() -> int:

@@ -8,6 +8,7 @@ for them. Asking for them never changes what is trained, so they are no part of 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
+    from tombola.plan.step import Step
     from tombola.training.state import TrainingState
 
 #: Marks the task head's tensors in a weights file; everything else is named relative to the backbone.
@@ -56,7 +58,8 @@ def train(
         sparsity=FixedMask(mask) if mask is not None else Dense(),
         snapshots=tuple(sorted(set(snapshots.values()))),
         on_snapshot=lambda state: _write_states(state, snapshots, work),
-        resume_from=_entry(parameters, inputs, total),
+        resume_from=_state(parameters, inputs, total),
+        first_step=parameters["start"]["first_step"],
         checkpoint_folder=work.scratch / "checkpoints",
         checkpoint_every_seconds=SECONDS_BETWEEN_CHECKPOINTS,
         progress=work.progress,
@@ -105,21 +108,31 @@ def weights_of(model: PreTrainedModel) -> dict[str, Tensor]:
     return snapshot({**backbone_parameters(model), **head})
 
 
-def _entry(parameters: Mapping[str, Any], inputs: Mapping[str, Path], total: int) -> TrainingState | None:
-    """Where the training enters its schedule: at 0, or at step i with (or without) the optimizer of step i."""
+def trained_model(step: Step, weights: Path) -> PreTrainedModel:
+    """A finished training's model: the step's class and head with the weights that it left."""
+    from tombola.models.build import HeadSpec, build_model
+
+    parameters = step.parameters
+    source = model_source(step.sources["model"], parameters["model"]["fingerprint"])
+    tensors = files.read_tensors(weights)
+    backbone = {name: tensor for name, tensor in tensors.items() if not name.startswith(HEAD)}
+    head = HeadSpec(parameters["task"]["kind"], parameters["task"]["outputs"])
+    model = build_model(source, head, start=backbone, head_seed=0)
+    _load_head(model, {name[len(HEAD) :]: t for name, t in tensors.items() if name.startswith(HEAD)})
+    return model.eval()
+
+
+def _state(parameters: Mapping[str, Any], inputs: Mapping[str, Path], total: int) -> TrainingState | None:
+    """θi with head, optimizer and place in the schedule of step i, where the training starts from those."""
     from tombola.training.state import TrainingState
 
-    start = parameters["start"]
-    if start["kind"] == "state":
-        tensors = files.read_tensors(inputs["start"])
-        parts: dict[str, dict[str, Tensor]] = {part: {} for part in STATE_PARTS}
-        for name, tensor in tensors.items():
-            part, _, rest = name.partition("/")
-            parts[part][rest] = tensor
-        return TrainingState(step=start["first_step"], total=total, **parts)
-    if start["first_step"]:
-        return TrainingState(step=start["first_step"], total=total)
-    return None
+    if parameters["start"]["kind"] != "state":
+        return None
+    parts: dict[str, dict[str, Tensor]] = {part: {} for part in STATE_PARTS}
+    for name, tensor in files.read_tensors(inputs["start"]).items():
+        part, _, rest = name.partition("/")
+        parts[part][rest] = tensor
+    return TrainingState(step=parameters["start"]["first_step"], total=total, **parts)
 
 
 def _load_head(model: PreTrainedModel, saved: Mapping[str, Tensor]) -> None:
@@ -174,15 +187,15 @@ def _put_out(
     metrics = {
         **scores,
         "steps": result.steps,
-        "loss": result.final_loss,
+        "loss": result.loss_last,
         "sparsity": {"zeros": zeros, "size": size, "share": zeros / size},
     }
     work.write_json("metrics.json", metrics)
-    work.write_lines("losses.jsonl", result.history)
+    work.write_lines("losses.jsonl", [asdict(row) for row in result.log])
     work.write_tensors("predictions.safetensors", predictions)
     if "weights.safetensors" in work.wanted:
         work.write_tensors("weights.safetensors", weights, transient=True)
-    work.timing.update(result.timing)
+    work.timing.update({"training_seconds": result.seconds, "optimizer_steps": result.steps, "examples": result.examples})
 
 
 def _step_of(name: str) -> int:

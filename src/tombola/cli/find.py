@@ -1,0 +1,169 @@
+"""``tombola find``: search for a ticket and leave it in a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tombola.cli import options
+
+if TYPE_CHECKING:
+    from tombola.finding.search import Search
+    from tombola.plan.graph import Graph
+    from tombola.ticket import Ticket
+
+
+def find(
+    model: Annotated[str, typer.Argument(help="Hub id, folder, or embedded name; `tombola models` lists those.")],
+    task: options.Task = None,
+    method: Annotated[str, typer.Option("--method", help="`tombola methods` lists them.")] = "imp",
+    sparsity: Annotated[
+        list[str] | None, typer.Option("--sparsity", help="0.7 or 70%; several with commas. [50%]")
+    ] = None,
+    seeds: options.Seeds = None,
+    seed: options.Seed = None,
+    schedule: Annotated[
+        str, typer.Option("--schedule", help="linear (of the original weights), geometric (of the rest), one_shot.")
+    ] = "linear",
+    step: Annotated[float | None, typer.Option("--step", help="Share pruned a round [0.1].")] = None,
+    rewind: Annotated[
+        str, typer.Option("--rewind", help="0: pre-trained weights; 5%: weights after 5 % of training; standard: none.")
+    ] = "0",
+    scope: Annotated[str, typer.Option("--scope", help="Of random masks: global or layer.")] = "global",
+    data_dir: options.DataDir = None,
+    data: options.Data = None,
+    eval_data: options.EvalData = None,
+    text: options.Text = None,
+    text_pair: options.TextPair = None,
+    label: options.Label = None,
+    kind: options.Kind = None,
+    max_train: options.MaxTrain = None,
+    max_eval: options.MaxEval = None,
+    epochs: options.Epochs = None,
+    lr: options.LearningRate = None,
+    batch_size: options.BatchSize = None,
+    max_length: options.MaxLength = None,
+    order: options.Order = "buckets",
+    precision: options.Precision = "fp32",
+    device: options.Device = "auto",
+    threads: options.Threads = None,
+    revision: options.Revision = None,
+    store: options.StoreDir = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder of the ticket [tickets/<task>-<method>-<sparsity>].")] = None,
+    with_model: Annotated[bool, typer.Option("--with-model", help="Put the trained model beside the ticket.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a ticket that is already there.")] = False,
+    dry_run: options.DryRun = False,
+    as_json: options.Json = False,
+) -> None:
+    """Search for a ticket: with every seed train, prune, rewind; then measure it against the full model."""
+    from tombola import api
+    from tombola.cli.printing import print_json
+    from tombola.cli.progress import reporter
+    from tombola.tasks.task import DataOptions
+
+    sparsities = options.read_sparsities(sparsity or ["50%"])
+    chosen_seeds = options.read_seeds(seeds, seed)
+    rewinding = options.read_rewind(rewind)
+    search = api.plan_find(
+        model,
+        task=task,
+        method=method,
+        sparsities=sparsities,
+        seeds=chosen_seeds,
+        schedule=schedule,
+        step=step,
+        rewind=rewinding,
+        scope=scope,
+        data=DataOptions(
+            data_dir=data_dir,
+            data=data,
+            eval_data=eval_data,
+            text=text,
+            text_pair=text_pair,
+            label=label,
+            kind=kind,
+            max_train=max_train,
+            max_eval=max_eval,
+        ),
+        recipe=api.make_recipe(
+            task, epochs=epochs, learning_rate=lr, batch_size=batch_size, max_length=max_length, order=order
+        ),
+        numerics=api.make_numerics(precision, device, threads),
+        revision=revision,
+    )
+    folders = {share: out_folder(search, share, out) for share in sparsities}
+    if dry_run:
+        tell_work(search.graph, store, as_json, {"folders": [str(folder) for folder in folders.values()]})
+        return
+    refuse_existing(list(folders.values()), force)
+    watching = reporter()
+    try:
+        tickets = api.run_search(search, store, watching, with_model=with_model)
+    finally:
+        watching.close()
+    for ticket, folder in zip(tickets, folders.values(), strict=True):
+        trained = api.trained_model(search, ticket.settings["sparsity"], store) if with_model else None
+        ticket.save_pretrained(folder, force=force, model=trained)
+    if as_json:
+        print_json([_as_json(ticket, folder) for ticket, folder in zip(tickets, folders.values(), strict=True)])
+        return
+    for ticket, folder in zip(tickets, folders.values(), strict=True):
+        typer.echo(str(ticket))
+        typer.echo(f"saved in {folder}\n  check it:  tombola verify {folder}\n  load it:   {load_line(folder)}\n")
+
+
+def load_line(folder: Path) -> str:
+    return f'tombola.Ticket.from_pretrained("{folder}").model()'
+
+
+def out_folder(search: Search, sparsity: float, out: Path | None) -> Path:
+    """``tickets/<task>-<method>-<sparsity>``, or ``--out`` (with the sparsity behind it where there are several)."""
+    percent = f"{sparsity * 100:g}".replace(".", "_")
+    if out is None:
+        return Path("tickets") / f"{search.problem.task.name}-{search.method}-{percent}"
+    return out if len(search.settings.sparsities) == 1 else out.with_name(f"{out.name}-{percent}")
+
+
+def refuse_existing(folders: list[Path], force: bool) -> None:
+    """Before hours of work, not after."""
+    from tombola.errors import UsageError
+
+    for folder in folders:
+        if folder.exists() and not force:
+            raise UsageError(
+                "there is something at the ticket's place already",
+                where=str(folder),
+                todo="choose another folder with --out, or replace it with --force",
+            )
+
+
+def tell_work(graph: Graph, store: Path | None, as_json: bool, more: dict[str, Any]) -> None:
+    """What a run would do: steps, disk, time."""
+    from tombola import api
+    from tombola.cli.printing import print_json
+    from tombola.cli.progress import duration
+
+    work = api.estimate(graph, store)
+    if as_json:
+        print_json({**work, **more})
+        return
+    typer.echo(f"{work['steps']} steps, {work['done']} done before, {work['trainings']} trainings to run")
+    typer.echo(f"{work['optimizer_steps']:,} optimizer steps")
+    typer.echo(f"disk: {work['disk_bytes'] / 1e6:,.0f} MB at most while it runs, {work['kept_bytes'] / 1e6:,.1f} MB after")
+    seconds = work["seconds"]
+    typer.echo(f"time: about {duration(seconds)} ({work['seconds_from']})" if seconds is not None else "time: nothing to do")
+
+
+def _as_json(ticket: Ticket, folder: Path) -> dict[str, Any]:
+    return {
+        "folder": str(folder),
+        "identity": ticket.identity,
+        "sparsity": ticket.sparsity,
+        "method": ticket.method,
+        "model": ticket.model,
+        "task": ticket.task,
+        "settings": ticket.settings,
+        "results": ticket.results,
+    }

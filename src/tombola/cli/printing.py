@@ -1,0 +1,87 @@
+"""Tables and JSON on stdout."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tombola.verifying.verification import Row, Verification
+
+
+def print_json(value: Any) -> None:
+    """One JSON document, nothing else."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A plain table as wide as the terminal allows, long cells folded."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for number, column in enumerate(columns):
+        table.add_column(column, no_wrap=number == 0, overflow="fold")
+    for row in rows:
+        table.add_row(*(cell.replace("[", "\\[") for cell in row))
+    Console(soft_wrap=False).print(table)
+
+
+def print_verification(found: Verification) -> None:
+    """The table of a verification, every criterion, and the answer in one line."""
+    metrics = list(found.rows[0].summaries)
+    columns = ["", "sparsity", *(f"{metric} mean ± std" for metric in metrics), "median", "best", "ticket − row", "95 %", "p"]
+    print_table(columns, [_cells(row, metrics) for row in found.rows])
+    what = "one fixed mask retrained" if found.fixed_mask else "a whole search a seed"
+    print(f"{len(found.seeds)} seeds ({', '.join(map(str, found.seeds))}), {what}; majority class {found.majority:.1f}")
+    print(f"sparsity claimed {found.claimed_sparsity:.4%}, counted in the trained weights {found.measured_sparsity:.4%}")
+    for name, decision in found.decisions.items():
+        print(f"  {decision if isinstance(decision, str) else decision.said}" + ("   <- asked" if name == found.criterion else ""))
+    print(found.said)
+
+
+def _cells(row: Row, metrics: Sequence[str]) -> list[str]:
+    summary = row.summaries[metrics[0]]
+    cells = [row.name, f"{row.sparsity:.1%}", *(row.summaries[metric].text() for metric in metrics)]
+    cells += [f"{summary.median:.1f}", f"{summary.best:.1f}"]
+    against = row.against_ticket
+    if against is None:
+        return [*cells, "", "", ""]
+    low, high = against.interval.low, against.interval.high
+    interval = "" if low is None or high is None else f"[{low:+.1f}, {high:+.1f}]"
+    p_value = against.t_test.p_value
+    return [*cells, f"{against.difference.mean:+.1f}", interval, "" if p_value is None else f"{p_value:.3f}"]
+
+
+def verification_json(found: Verification) -> dict[str, Any]:
+    """The whole verification as plain JSON."""
+    return {
+        "winning": found.winning,
+        "said": found.said,
+        "metric": found.metric,
+        "seeds": list(found.seeds),
+        "fixed_mask": found.fixed_mask,
+        "criterion": found.criterion,
+        "degenerate": found.degenerate,
+        "majority": found.majority,
+        "sparsity": {"claimed": found.claimed_sparsity, "measured": found.measured_sparsity},
+        "decisions": {
+            name: decision if isinstance(decision, str) else asdict(decision)
+            for name, decision in found.decisions.items()
+        },
+        "rows": [
+            {
+                "name": row.name,
+                "sparsity": row.sparsity,
+                "scores": {metric: list(values) for metric, values in row.scores.items()},
+                "summaries": {metric: summary.to_json() for metric, summary in row.summaries.items()},
+                "ticket_minus_row": None if row.against_ticket is None else row.against_ticket.to_json(),
+                "runs": list(row.runs),
+            }
+            for row in found.rows
+        ],
+    }
