@@ -106,9 +106,8 @@ def train(
                 model, optimizer, sparsity.state(), step=step, total=total, history=history.tensors(step)
             )
 
-        for step, epoch, indices in _batches(
-            data, recipe, seed, purpose, state.step if state else first_step
-        ):
+        start = state.step if state else first_step
+        for step, epoch, indices in batches_from(start, **order):
             checkpoints.between_steps(step, current)
             set_learning_rate(optimizer, rate(step))
             torch.manual_seed(streams.derive(seed, purpose, "dropout", step, *ranks.stream))
