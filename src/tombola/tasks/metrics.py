@@ -20,7 +20,7 @@ from tombola.tasks.records import Records
 def score(
     metrics: Iterable[str], predictions: np.ndarray, targets: Sequence[float] | np.ndarray
 ) -> dict[str, float]:
-    """Each metric of ``predictions``: logits (examples × classes), or one number an example for a regression."""
+    """Each metric of ``predictions``: logits (examples × classes), or one number an example (regression)."""
     predictions = np.asarray(predictions)
     true = np.asarray(targets)
     if len(predictions) != len(true) or len(true) == 0:

@@ -41,8 +41,8 @@ def _by_class(records: Records, order: list[int], dev_size: int) -> set[int]:
         room = [target for target in by_remainder if count[target] < len(rows[target]) - 1][:missing]
         if not room:
             raise DataError(
-                f"{len(records)} examples of {len(rows)} classes are too few for {dev_size} in dev and one of "
-                "each class in train",
+                f"{len(records)} examples of {len(rows)} classes are too few for {dev_size} in dev and one "
+                "of each class in train",
                 todo="give --eval-data",
             )
         for target in room:

@@ -22,7 +22,7 @@ Source = Literal["glue", "nli", "package", "file"]
 
 @dataclass(frozen=True)
 class Task:
-    """A task: its labels, text fields, metrics (the first is the primary one) and the papers' recipe for it."""
+    """A task: its labels, text fields, metrics (the first is the primary one) and the papers' recipe."""
 
     name: str
     kind: Kind
@@ -108,7 +108,7 @@ TASKS: dict[str, Task] = {
             ("accuracy",),
             "glue",
             f"Sentiment of phrases and sentences of film reviews; {_GLUE}; 67,349 train, 872 dev",
-            notes="Its dev set shares 691 sentences with rotten-tomatoes: never train on those and report it.",
+            notes="Its dev shares 691 sentences with rotten-tomatoes: never train on those and report this.",
         ),
         Task(
             "mrpc",
