@@ -114,7 +114,11 @@ def weight_files(folder: Path) -> list[Path]:
             where=str(folder),
             todo="load the model where you trust it and save it again: model.save_pretrained(folder)",
         )
-    raise UnsupportedModel("the folder holds no weights (model.safetensors)", where=str(folder))
+    raise UnsupportedModel(
+        "the model has no weights in safetensors (model.safetensors)",
+        where=str(folder),
+        todo="pickles (pytorch_model.bin) are not loaded: open it where you trust it, save_pretrained it again",
+    )
 
 
 def _read_backbone(source: ModelSource, files: Iterable[Path]) -> dict[str, torch.Tensor]:
