@@ -13,7 +13,6 @@ from tombola.finding.methods import get_method
 from tombola.finding.search import Search, plan_search
 from tombola.finding.settings import Rewind, SearchSettings
 from tombola.plan.materials import problem as make_problem
-
 from tombola.plan.problem import Problem
 from tombola.plan.trainings import Candidate, Start, ticket_import
 from tombola.tasks.task import DataOptions, get_task
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tombola.engine.inline import Reporter
-    from tombola.ticket import Ticket
     from tombola.plan.graph import Graph
+    from tombola.ticket import Ticket
     from tombola.verifying.verification import Verification, VerificationPlan
 
 
@@ -36,7 +35,9 @@ def default_store() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "tombola" / "store"
 
 
-def make_numerics(precision: str = "fp32", device: str = "auto", threads: int | None = None, **more: Any) -> Numerics:
+def make_numerics(
+    precision: str = "fp32", device: str = "auto", threads: int | None = None, **more: Any
+) -> Numerics:
     """The numerics of this machine: ``auto`` takes a GPU if there is one, ``threads`` the cores, eight at most."""
     import torch
 
@@ -124,7 +125,11 @@ def find(
 
 
 def run_search(
-    search: Search, store: Path | str | None = None, reporter: Reporter | None = None, *, with_model: bool = False
+    search: Search,
+    store: Path | str | None = None,
+    reporter: Reporter | None = None,
+    *,
+    with_model: bool = False,
 ) -> tuple[Ticket, ...]:
     """Run a planned search; one ticket a sparsity, of the first seed, with the results of all seeds."""
     from tombola.engine.inline import run
@@ -235,7 +240,9 @@ def load(folder: Path | str) -> Any:
 def as_seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
     """``5`` means seeds 0…4; a sequence means itself."""
     if isinstance(seeds, bool) or (isinstance(seeds, int) and seeds < 1):
-        raise UsageError(f"{seeds} is no number of seeds", where="seeds", todo="give 1 or more, or a list of seeds")
+        raise UsageError(
+            f"{seeds} is no number of seeds", where="seeds", todo="give 1 or more, or a list of seeds"
+        )
     return tuple(range(seeds)) if isinstance(seeds, int) else tuple(int(seed) for seed in seeds)
 
 
@@ -257,7 +264,11 @@ def _problem_of(ticket: Ticket, settings: VerifySettings) -> Problem:
     data = settings.data
     if settings.data.data is None and settings.task is None:
         # The ticket's own subset, unless the caller names another.
-        sizes = {key: (ticket.task or {}).get(key) for key in ("max_train", "max_eval") if getattr(data, key) is None}
+        sizes = {
+            key: (ticket.task or {}).get(key)
+            for key in ("max_train", "max_eval")
+            if getattr(data, key) is None
+        }
         data = replace(data, **sizes)
     whole = make_problem(
         settings.model or ticket.model["source"],

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def find(
-    model: Annotated[str, typer.Argument(help="Hub id, folder, or embedded name; `tombola models` lists those.")],
+    model: Annotated[
+        str, typer.Argument(help="Hub id, folder, or embedded name; `tombola models` lists those.")
+    ],
     task: options.Task = None,
     method: Annotated[str, typer.Option("--method", help="`tombola methods` lists them.")] = "imp",
     sparsity: Annotated[
@@ -25,11 +27,17 @@ def find(
     seeds: options.Seeds = None,
     seed: options.Seed = None,
     schedule: Annotated[
-        str, typer.Option("--schedule", help="linear (of the original weights), geometric (of the rest), one_shot.")
+        str,
+        typer.Option(
+            "--schedule", help="linear (of the original weights), geometric (of the rest), one_shot."
+        ),
     ] = "linear",
     step: Annotated[float | None, typer.Option("--step", help="Share pruned a round [0.1].")] = None,
     rewind: Annotated[
-        str, typer.Option("--rewind", help="0: pre-trained weights; 5%: weights after 5 % of training; standard: none.")
+        str,
+        typer.Option(
+            "--rewind", help="0: pre-trained weights; 5%: weights after 5 % of training; standard: none."
+        ),
     ] = "0",
     scope: Annotated[str, typer.Option("--scope", help="Of random masks: global or layer.")] = "global",
     data_dir: options.DataDir = None,
@@ -51,8 +59,12 @@ def find(
     threads: options.Threads = None,
     revision: options.Revision = None,
     store: options.StoreDir = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder of the ticket [tickets/<task>-<method>-<sparsity>].")] = None,
-    with_model: Annotated[bool, typer.Option("--with-model", help="Put the trained model beside the ticket.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder of the ticket [tickets/<task>-<method>-<sparsity>].")
+    ] = None,
+    with_model: Annotated[
+        bool, typer.Option("--with-model", help="Put the trained model beside the ticket.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a ticket that is already there.")] = False,
     dry_run: options.DryRun = False,
     as_json: options.Json = False,
@@ -107,11 +119,15 @@ def find(
         trained = api.trained_model(search, ticket.settings["sparsity"], store) if with_model else None
         ticket.save_pretrained(folder, force=force, model=trained)
     if as_json:
-        print_json([_as_json(ticket, folder) for ticket, folder in zip(tickets, folders.values(), strict=True)])
+        print_json(
+            [_as_json(ticket, folder) for ticket, folder in zip(tickets, folders.values(), strict=True)]
+        )
         return
     for ticket, folder in zip(tickets, folders.values(), strict=True):
         typer.echo(str(ticket))
-        typer.echo(f"saved in {folder}\n  check it:  tombola verify {folder}\n  load it:   {load_line(folder)}\n")
+        typer.echo(
+            f"saved in {folder}\n  check it:  tombola verify {folder}\n  load it:   {load_line(folder)}\n"
+        )
 
 
 def load_line(folder: Path) -> str:
@@ -151,9 +167,15 @@ def tell_work(graph: Graph, store: Path | None, as_json: bool, more: dict[str, A
         return
     typer.echo(f"{work['steps']} steps, {work['done']} done before, {work['trainings']} trainings to run")
     typer.echo(f"{work['optimizer_steps']:,} optimizer steps")
-    typer.echo(f"disk: {work['disk_bytes'] / 1e6:,.0f} MB at most while it runs, {work['kept_bytes'] / 1e6:,.1f} MB after")
+    typer.echo(
+        f"disk: {work['disk_bytes'] / 1e6:,.0f} MB at most while it runs, {work['kept_bytes'] / 1e6:,.1f} MB after"
+    )
     seconds = work["seconds"]
-    typer.echo(f"time: about {duration(seconds)} ({work['seconds_from']})" if seconds is not None else "time: nothing to do")
+    typer.echo(
+        f"time: about {duration(seconds)} ({work['seconds_from']})"
+        if seconds is not None
+        else "time: nothing to do"
+    )
 
 
 def _as_json(ticket: Ticket, folder: Path) -> dict[str, Any]:

@@ -29,7 +29,9 @@ def tasks(as_json: options.Json = False) -> None:
         ("task", "metrics", "about"),
         [(task.name, ", ".join(task.metrics), task.about) for task in TASKS.values()],
     )
-    print("\nYour own: --data FILE --text COLUMN [--text-pair COLUMN] --label COLUMN (csv, tsv, jsonl, parquet)")
+    print(
+        "\nYour own: --data FILE --text COLUMN [--text-pair COLUMN] --label COLUMN (csv, tsv, jsonl, parquet)"
+    )
 
 
 def models(as_json: options.Json = False) -> None:
@@ -39,7 +41,9 @@ def models(as_json: options.Json = False) -> None:
     from tombola.models.resolve import EMBEDDED
 
     if as_json:
-        print_json({"embedded": {name: entry.about for name, entry in EMBEDDED.items()}, "families": list(FAMILIES)})
+        print_json(
+            {"embedded": {name: entry.about for name, entry in EMBEDDED.items()}, "families": list(FAMILIES)}
+        )
         return
     print_table(("embedded", "about"), [(name, entry.about) for name, entry in EMBEDDED.items()])
     print(f"\nAny hub id or folder of these families: {', '.join(FAMILIES)}")
@@ -53,4 +57,6 @@ def methods(as_json: options.Json = False) -> None:
     if as_json:
         print_json([{"name": m.name, "aliases": list(m.aliases), "about": m.about} for m in METHODS.values()])
         return
-    print_table(("method", "aliases", "about"), [(m.name, ", ".join(m.aliases), m.about) for m in METHODS.values()])
+    print_table(
+        ("method", "aliases", "about"), [(m.name, ", ".join(m.aliases), m.about) for m in METHODS.values()]
+    )

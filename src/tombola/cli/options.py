@@ -10,34 +10,50 @@ import typer
 from tombola.errors import UsageError
 
 Task = Annotated[str | None, typer.Option("--task", help="A shipped task; `tombola tasks` lists them.")]
-Data = Annotated[Path | None, typer.Option("--data", help="Your own training file: csv, tsv, jsonl or parquet.")]
-EvalData = Annotated[Path | None, typer.Option("--eval-data", help="Your own development file (else 10 % of --data).")]
+Data = Annotated[
+    Path | None, typer.Option("--data", help="Your own training file: csv, tsv, jsonl or parquet.")
+]
+EvalData = Annotated[
+    Path | None, typer.Option("--eval-data", help="Your own development file (else 10 % of --data).")
+]
 Text = Annotated[str | None, typer.Option("--text", help="Column of the text.")]
 TextPair = Annotated[str | None, typer.Option("--text-pair", help="Column of a second text.")]
 Label = Annotated[str | None, typer.Option("--label", help="Column of the label: classes or numbers.")]
-Kind = Annotated[str | None, typer.Option("--kind", help="classification or regression, if looking is not enough.")]
-DataDir = Annotated[
-    Path | None, typer.Option("--data-dir", help="Folder with the benchmark's own files (GLUE, SNLI, SciTail).")
+Kind = Annotated[
+    str | None, typer.Option("--kind", help="classification or regression, if looking is not enough.")
 ]
-MaxTrain = Annotated[int | None, typer.Option("--max-train", help="Train on a fixed random subset of this size.")]
-MaxEval = Annotated[int | None, typer.Option("--max-eval", help="Score on a fixed random subset of this size.")]
+DataDir = Annotated[
+    Path | None,
+    typer.Option("--data-dir", help="Folder with the benchmark's own files (GLUE, SNLI, SciTail)."),
+]
+MaxTrain = Annotated[
+    int | None, typer.Option("--max-train", help="Train on a fixed random subset of this size.")
+]
+MaxEval = Annotated[
+    int | None, typer.Option("--max-eval", help="Score on a fixed random subset of this size.")
+]
 Seeds = Annotated[str | None, typer.Option("--seeds", help="5 means seeds 0…4; 3,7 means those two.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="One seed, this one.")]
 Epochs = Annotated[int | None, typer.Option("--epochs", help="Epochs of one training [the task's own].")]
 LearningRate = Annotated[float | None, typer.Option("--lr", help="Learning rate [the task's own].")]
 BatchSize = Annotated[int | None, typer.Option("--batch-size", help="Examples a step [the task's own].")]
-MaxLength = Annotated[int | None, typer.Option("--max-length", help="Tokens an example at most [the task's own].")]
+MaxLength = Annotated[
+    int | None, typer.Option("--max-length", help="Tokens an example at most [the task's own].")
+]
 Order = Annotated[
     str, typer.Option("--order", help="buckets: similar lengths together, fast; random: the papers' way.")
 ]
 Precision = Annotated[str, typer.Option("--precision", help="fp32, or bf16 (autocast, weights stay fp32).")]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda, or auto.")]
 Threads = Annotated[
-    int | None, typer.Option("--threads", help="CPU threads of a training; part of its identity [cores, 8 at most].")
+    int | None,
+    typer.Option("--threads", help="CPU threads of a training; part of its identity [cores, 8 at most]."),
 ]
 StoreDir = Annotated[
     Path | None,
-    typer.Option("--store", envvar="TOMBOLA_STORE", help="Where finished runs are kept [~/.cache/tombola/store]."),
+    typer.Option(
+        "--store", envvar="TOMBOLA_STORE", help="Where finished runs are kept [~/.cache/tombola/store]."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, nothing else there.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Tell steps, disk and time; run nothing.")]
@@ -70,7 +86,9 @@ def _share(text: str) -> float:
         )
     if not 0 < share < 1:
         raise UsageError(
-            f"a sparsity of {text} leaves everything or nothing", where="--sparsity", todo="between 0 and 1: 0.7 or 70%"
+            f"a sparsity of {text} leaves everything or nothing",
+            where="--sparsity",
+            todo="between 0 and 1: 0.7 or 70%",
         )
     return float(share)
 
@@ -86,7 +104,9 @@ def read_seeds(seeds: str | None, seed: int | None, default: int = 1) -> tuple[i
     if "," in seeds:
         numbers = tuple(_whole(part, "--seeds") for part in seeds.split(",") if part.strip())
         if not numbers or len(set(numbers)) != len(numbers):
-            raise UsageError(f"'{seeds}' names no seed, or one twice", where="--seeds", todo="give 3,7 or a count")
+            raise UsageError(
+                f"'{seeds}' names no seed, or one twice", where="--seeds", todo="give 3,7 or a count"
+            )
         return numbers
     count = _whole(seeds, "--seeds")
     if not 1 <= count <= MOST_SEEDS:
@@ -98,7 +118,9 @@ def _whole(text: str, option: str) -> int:
     try:
         number = int(text.strip())
     except ValueError:
-        raise UsageError(f"'{text.strip()}' is not a whole number", where=option, todo="give 5, or 3,7") from None
+        raise UsageError(
+            f"'{text.strip()}' is not a whole number", where=option, todo="give 5, or 3,7"
+        ) from None
     if number < 0:
         raise UsageError(f"a seed of {number} is not possible", where=option, todo="give 0 or more")
     return number

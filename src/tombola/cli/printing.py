@@ -34,13 +34,29 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 def print_verification(found: Verification) -> None:
     """The table of a verification, every criterion, and the answer in one line."""
     metrics = list(found.rows[0].summaries)
-    columns = ["", "sparsity", *(f"{metric} mean ± std" for metric in metrics), "median", "best", "ticket − row", "95 %", "p"]
+    columns = [
+        "",
+        "sparsity",
+        *(f"{metric} mean ± std" for metric in metrics),
+        "median",
+        "best",
+        "ticket − row",
+        "95 %",
+        "p",
+    ]
     print_table(columns, [_cells(row, metrics) for row in found.rows])
     what = "one fixed mask retrained" if found.fixed_mask else "a whole search a seed"
-    print(f"{len(found.seeds)} seeds ({', '.join(map(str, found.seeds))}), {what}; majority class {found.majority:.1f}")
-    print(f"sparsity claimed {found.claimed_sparsity:.4%}, counted in the trained weights {found.measured_sparsity:.4%}")
+    print(
+        f"{len(found.seeds)} seeds ({', '.join(map(str, found.seeds))}), {what}; majority class {found.majority:.1f}"
+    )
+    print(
+        f"sparsity claimed {found.claimed_sparsity:.4%}, counted in the trained weights {found.measured_sparsity:.4%}"
+    )
     for name, decision in found.decisions.items():
-        print(f"  {decision if isinstance(decision, str) else decision.said}" + ("   <- asked" if name == found.criterion else ""))
+        print(
+            f"  {decision if isinstance(decision, str) else decision.said}"
+            + ("   <- asked" if name == found.criterion else "")
+        )
     print(found.said)
 
 

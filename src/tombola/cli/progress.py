@@ -38,7 +38,9 @@ class Lines:
     def ended(self, step: Step, seconds: float) -> None:
         self._clock.finish(step)
         number = self._numbers.get(step.identity, 0)
-        _say(f"[{number}/{len(self._numbers)}] {step.label}: {seconds:.1f} s, {self._clock.left()} left in all")
+        _say(
+            f"[{number}/{len(self._numbers)}] {step.label}: {seconds:.1f} s, {self._clock.left()} left in all"
+        )
 
     def close(self) -> None:
         pass

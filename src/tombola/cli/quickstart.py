@@ -68,7 +68,11 @@ def quickstart(
         (ticket,) = api.run_search(search, store, watching)
         ticket.save_pretrained(out, force=True)
         settings = api.VerifySettings(
-            seeds=chosen, against=("full", "random"), criterion="within_points:2", data=data, numerics=numerics
+            seeds=chosen,
+            against=("full", "random"),
+            criterion="within_points:2",
+            data=data,
+            numerics=numerics,
         )
         plan = api.plan_verify(ticket, out, settings)
         found = api.run_verification(plan, ticket, settings, store, watching)

@@ -15,14 +15,21 @@ def verify(
     seeds: options.Seeds = None,
     seed: options.Seed = None,
     against: Annotated[
-        str, typer.Option("--against", help="full,random,random-per-layer,reinit,shuffle,shuffle-within,magnitude.")
+        str,
+        typer.Option(
+            "--against", help="full,random,random-per-layer,reinit,shuffle,shuffle-within,magnitude."
+        ),
     ] = "full,random",
     criterion: Annotated[
         str,
-        typer.Option("--criterion", help="within_one_std, within_points:2, match_or_exceed or within_ratio:0.98."),
+        typer.Option(
+            "--criterion", help="within_one_std, within_points:2, match_or_exceed or within_ratio:0.98."
+        ),
     ] = "within_one_std",
     task: options.Task = None,
-    model: Annotated[str | None, typer.Option("--model", help="Where the base model is, if not where it was.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="Where the base model is, if not where it was.")
+    ] = None,
     data_dir: options.DataDir = None,
     data: options.Data = None,
     eval_data: options.EvalData = None,

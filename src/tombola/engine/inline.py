@@ -87,14 +87,18 @@ def _bring_about(step: Step, wanted: frozenset[str], store: Store, reporter: Rep
             _execute(step, wanted, earlier, store, reporter)
 
 
-def _execute(step: Step, wanted: frozenset[str], earlier: Run | None, store: Store, reporter: Reporter) -> None:
+def _execute(
+    step: Step, wanted: frozenset[str], earlier: Run | None, store: Store, reporter: Reporter
+) -> None:
     scratch = store.scratch(step.identity)
     staging = scratch / "out"
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir(parents=True)
     if earlier is not None:
         # Whatever transient output is still there must survive the exchange of the folders.
-        wanted = wanted | {name for name in earlier.outputs if earlier.has(name) and earlier.outputs[name].transient}
+        wanted = wanted | {
+            name for name in earlier.outputs if earlier.has(name) and earlier.outputs[name].transient
+        }
     reporter.began(step)
     started = time.perf_counter()
     work = Workplace(
@@ -139,5 +143,3 @@ def _checked_against(earlier: Run, outputs: Mapping[str, Output], step: Step) ->
 
 def _is_there(run: Run | None, wanted: set[str] | frozenset[str]) -> bool:
     return run is not None and all(run.has(name) for name in wanted)
-
-

@@ -98,7 +98,10 @@ class Store:
         """The path of an output that is there, its bytes checked once against the manifest, then trusted by size and time."""
         run = self.run(ref.step.identity)
         if run is None:
-            raise StoreError(f"the run of step '{ref.step.label or ref.step.kind}' is not in the store", where=str(self.root))
+            raise StoreError(
+                f"the run of step '{ref.step.label or ref.step.kind}' is not in the store",
+                where=str(self.root),
+            )
         if not run.has(ref.output):
             raise StoreError(
                 f"output '{ref.output}' of run {ref.step.identity[:12]} was dropped (it is transient)",
@@ -181,7 +184,9 @@ class Store:
         shutil.rmtree(self.scratch(step.identity), ignore_errors=True)
         run = self.run(step.identity)
         if run is None:
-            raise StoreError(f"run {step.identity[:12]} did not verify after it was written", where=str(target))
+            raise StoreError(
+                f"run {step.identity[:12]} did not verify after it was written", where=str(target)
+            )
         return run
 
     def note_timing(self, identity: str, entry: Mapping[str, Any]) -> None:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from tombola.ticket import Ticket
 
 
-def tickets_of(search: Search, read_json: Callable[[Ref], Any], path: Callable[[Ref], Path]) -> tuple[Ticket, ...]:
+def tickets_of(
+    search: Search, read_json: Callable[[Ref], Any], path: Callable[[Ref], Path]
+) -> tuple[Ticket, ...]:
     """One ticket a sparsity: the first seed's mask and start, the results of every seed."""
     return tuple(_ticket(search, sparsity, read_json, path) for sparsity in search.settings.sparsities)
 
@@ -99,7 +101,10 @@ def _results(search: Search, sparsity: float, read_json: Callable[[Ref], Any]) -
 
     metrics = search.problem.task.metrics
     rows = {"full": search.dense, "ticket": search.retrained[sparsity]}
-    found = {name: [read_json(step.out("metrics.json"))["dev"] for step in row.values()] for name, row in rows.items()}
+    found = {
+        name: [read_json(step.out("metrics.json"))["dev"] for step in row.values()]
+        for name, row in rows.items()
+    }
     return {
         "metric": metrics[0],
         "seeds": list(search.settings.seeds),
@@ -109,7 +114,8 @@ def _results(search: Search, sparsity: float, read_json: Callable[[Ref], Any]) -
             for name, by_seed in found.items()
         },
         "summary": {
-            name: summarize([scores[metrics[0]] for scores in by_seed]).to_json() for name, by_seed in found.items()
+            name: summarize([scores[metrics[0]] for scores in by_seed]).to_json()
+            for name, by_seed in found.items()
         },
         "runs": {name: [step.identity for step in row.values()] for name, row in rows.items()},
     }

@@ -27,7 +27,9 @@ class Search:
     @property
     def graph(self) -> Graph:
         """Every step, masks included; θi files of the first seed's tickets are wanted too: tickets are saved from them."""
-        masks = [candidate.mask.step for by_seed in self.candidates.values() for candidate in by_seed.values()]
+        masks = [
+            candidate.mask.step for by_seed in self.candidates.values() for candidate in by_seed.values()
+        ]
         retrained = [step for by_seed in self.retrained.values() for step in by_seed.values()]
         first = self.settings.seeds[0]
         starts = [by_seed[first].start.ref for by_seed in self.candidates.values()]
@@ -41,7 +43,8 @@ def plan_search(problem: Problem, settings: SearchSettings, method: Method) -> S
     """Plan the search of every seed, and the retraining that measures each of its tickets."""
     by_seed = {seed: method.plan(problem, settings, seed) for seed in settings.seeds}
     candidates = {
-        sparsity: {seed: by_seed[seed][sparsity] for seed in settings.seeds} for sparsity in settings.sparsities
+        sparsity: {seed: by_seed[seed][sparsity] for seed in settings.seeds}
+        for sparsity in settings.sparsities
     }
     return Search(
         problem=problem,
@@ -51,7 +54,9 @@ def plan_search(problem: Problem, settings: SearchSettings, method: Method) -> S
         candidates=candidates,
         retrained={
             sparsity: {
-                seed: retraining(problem, candidate, seed, f"{method.name} ticket at {sparsity:.0%}, seed {seed}")
+                seed: retraining(
+                    problem, candidate, seed, f"{method.name} ticket at {sparsity:.0%}, seed {seed}"
+                )
                 for seed, candidate in tickets.items()
             }
             for sparsity, tickets in candidates.items()

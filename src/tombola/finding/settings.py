@@ -25,7 +25,9 @@ class SearchSettings:
         from tombola.masks.schedule import SCHEDULES
 
         if not self.sparsities:
-            raise RecipeError("no sparsity is asked for", where="sparsities", todo="give at least one, such as 0.5")
+            raise RecipeError(
+                "no sparsity is asked for", where="sparsities", todo="give at least one, such as 0.5"
+            )
         for sparsity in self.sparsities:
             if not 0.0 < sparsity < 1.0:
                 raise RecipeError(
@@ -39,7 +41,9 @@ class SearchSettings:
             from tombola.errors import nearest
 
             raise RecipeError(
-                f"there is no pruning schedule '{self.schedule}'", where="schedule", todo=nearest(self.schedule, list(SCHEDULES))
+                f"there is no pruning schedule '{self.schedule}'",
+                where="schedule",
+                todo=nearest(self.schedule, list(SCHEDULES)),
             )
         if not 0.0 < self.step < 1.0:
             raise RecipeError(f"a step of {self.step} a round is not between 0 and 1", where="step")

@@ -64,7 +64,12 @@ def task_facts(name: str | None, options: DataOptions) -> TaskFacts:
 
 
 def problem(
-    model: str, revision: str | None, task: str | None, options: DataOptions, recipe: Recipe, numerics: Numerics
+    model: str,
+    revision: str | None,
+    task: str | None,
+    options: DataOptions,
+    recipe: Recipe,
+    numerics: Numerics,
 ) -> Problem:
     """Everything that the trainings of one search or verification share."""
     facts = task_facts(task, options)
@@ -96,7 +101,9 @@ def task_data(source: Mapping[str, Any], fingerprint: str) -> TaskData:
 
 
 @lru_cache(maxsize=16)
-def encoded(model_name: str, revision: str | None, task: tuple[tuple[str, Any], ...], split: str, length: int) -> Encoded:
+def encoded(
+    model_name: str, revision: str | None, task: tuple[tuple[str, Any], ...], split: str, length: int
+) -> Encoded:
     """One split, tokenized once a process."""
     from tombola.models.build import load_tokenizer
     from tombola.tasks.encoding import encode

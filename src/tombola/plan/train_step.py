@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tombola import files
+from tombola.errors import DataError
 from tombola.masks.packing import load_mask
 from tombola.masks.weight_mask import WeightMask
 from tombola.plan.materials import encoded_split, model_source, task_data
@@ -83,12 +84,18 @@ def starting_model(
     head_seed = derive(seed, parameters["purpose"], "head")
     if start["kind"] == "reinit":
         return build_model(
-            source, head, head_seed=head_seed, attention=attention, reinit_seed=derive(start["seed"], "reinit")
+            source,
+            head,
+            head_seed=head_seed,
+            attention=attention,
+            reinit_seed=derive(start["seed"], "reinit"),
         )
     if start["kind"].startswith("shuffled"):
         how = "layers" if start["kind"] == "shuffled_layers" else "within"
         plain = build_model(source, head, head_seed=head_seed, attention=attention)
-        state = shuffled(pretrained_state(source), anatomy_of(plain), derive(start["seed"], "shuffle"), how=how)
+        state = shuffled(
+            pretrained_state(source), anatomy_of(plain), derive(start["seed"], "shuffle"), how=how
+        )
         return build_model(source, head, start=state, head_seed=head_seed, attention=attention)
     if start["kind"] == "weights":
         tensors = files.read_tensors(inputs["start"])
@@ -176,6 +183,8 @@ def _put_out(
     predictions: dict[str, Tensor] = {}
     for split in ("dev", *(name for name in data.extra if not name.startswith("test"))):
         encoded = encoded_split(sources, split, recipe.max_length)
+        if encoded.targets is None:
+            raise DataError(f"the split {split} has no labels to score", where=parameters["task"]["name"])
         logits = evaluate(model, encoded, numerics)
         scores[split] = score(parameters["task"]["metrics"], logits, encoded.targets)
         predictions[split] = torch.from_numpy(logits)
@@ -195,7 +204,9 @@ def _put_out(
     work.write_tensors("predictions.safetensors", predictions)
     if "weights.safetensors" in work.wanted:
         work.write_tensors("weights.safetensors", weights, transient=True)
-    work.timing.update({"training_seconds": result.seconds, "optimizer_steps": result.steps, "examples": result.examples})
+    work.timing.update(
+        {"training_seconds": result.seconds, "optimizer_steps": result.steps, "examples": result.examples}
+    )
 
 
 def _step_of(name: str) -> int:

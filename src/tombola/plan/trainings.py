@@ -37,7 +37,9 @@ class Candidate:
     start: Start
 
 
-def training(problem: Problem, *, seed: int, purpose: Purpose, start: Start, mask: Ref | None, label: str) -> Step:
+def training(
+    problem: Problem, *, seed: int, purpose: Purpose, start: Start, mask: Ref | None, label: str
+) -> Step:
     """Train f(m⊙start, γ) with the full recipe and score it on the development set at the last step."""
     inputs: dict[str, Ref] = {}
     if mask is not None:
@@ -76,7 +78,9 @@ def training(problem: Problem, *, seed: int, purpose: Purpose, start: Start, mas
 
 def dense_training(problem: Problem, seed: int) -> Step:
     """The full model of one seed; also the first round of every search of that seed."""
-    return training(problem, seed=seed, purpose="search", start=Start(), mask=None, label=f"full model, seed {seed}")
+    return training(
+        problem, seed=seed, purpose="search", start=Start(), mask=None, label=f"full model, seed {seed}"
+    )
 
 
 def retraining(problem: Problem, candidate: Candidate, seed: int, label: str) -> Step:
@@ -87,7 +91,13 @@ def retraining(problem: Problem, candidate: Candidate, seed: int, label: str) ->
 
 
 def pruning(
-    problem: Problem, *, weights: Ref | None, within: Ref | None, zeros: int, label: str, score: str = "magnitude"
+    problem: Problem,
+    *,
+    weights: Ref | None,
+    within: Ref | None,
+    zeros: int,
+    label: str,
+    score: str = "magnitude",
 ) -> Step:
     """The lowest scores among the kept go, globally, until ``zeros`` entries are gone; ``weights=None`` scores θ0."""
     inputs: dict[str, Ref] = {}
@@ -111,7 +121,12 @@ def pruning(
 
 
 def random_mask(
-    problem: Problem, *, zeros: int, seed: int, scope: Literal["global", "layer"] = "global", like: Ref | None = None
+    problem: Problem,
+    *,
+    zeros: int,
+    seed: int,
+    scope: Literal["global", "layer"] = "global",
+    like: Ref | None = None,
 ) -> Step:
     """A uniformly random mask with exactly ``zeros`` zeros, or with the zeros of ``like`` (per tensor for ``layer``)."""
     return Step(

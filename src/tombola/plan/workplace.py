@@ -39,7 +39,9 @@ class Workplace:
         files.write_bytes(self.staging / name, text.encode())
         self.written[name] = False
 
-    def write_tensors(self, name: str, tensors: Mapping[str, torch.Tensor], *, transient: bool = False) -> None:
+    def write_tensors(
+        self, name: str, tensors: Mapping[str, torch.Tensor], *, transient: bool = False
+    ) -> None:
         """A tensor output; a transient one may be dropped from the store and recomputed."""
         files.write_tensors(self.staging / name, tensors)
         self.written[name] = transient

@@ -80,13 +80,16 @@ def plan_verification(
     rows: dict[str, dict[int, Step]] = {
         "full": {seed: dense_training(problem, seed) for seed in tickets},
         "ticket": {
-            seed: retraining(problem, ticket, seed, f"ticket, seed {seed}") for seed, ticket in tickets.items()
+            seed: retraining(problem, ticket, seed, f"ticket, seed {seed}")
+            for seed, ticket in tickets.items()
         },
     }
     for name in against:
         if name != "full":
             rows[name] = {
-                seed: retraining(problem, CONTROLS[name](problem, ticket, zeros, seed), seed, f"{name}, seed {seed}")
+                seed: retraining(
+                    problem, CONTROLS[name](problem, ticket, zeros, seed), seed, f"{name}, seed {seed}"
+                )
                 for seed, ticket in tickets.items()
             }
     return VerificationPlan(problem, rows)
@@ -105,9 +108,7 @@ def judge(
     problem = plan.problem
     metric = problem.task.metrics[0]
     seeds = tuple(plan.rows["ticket"])
-    found = {
-        name: [metrics_of(step) for step in by_seed.values()] for name, by_seed in plan.rows.items()
-    }
+    found = {name: [metrics_of(step) for step in by_seed.values()] for name, by_seed in plan.rows.items()}
     ticket = [float(metrics["dev"][metric]) for metrics in found["ticket"]]
     full = [float(metrics["dev"][metric]) for metrics in found["full"]]
     rows = tuple(_row(name, found[name], plan.rows[name], problem, ticket) for name in plan.rows)

@@ -1,0 +1,120 @@
+"""The engine: nothing twice, nothing lost, dropped weights recomputed to the recorded bytes."""
+
+from __future__ import annotations
+
+import multiprocessing
+
+import pytest
+from tests.engine.toy_steps import number_step, total_step
+
+from tombola.engine.inline import pending, run
+from tombola.errors import StoreError
+from tombola.plan.graph import Graph
+from tombola.plan.step import Step
+
+
+def test_runs_inputs_first_and_nothing_twice(store, toys):
+    wanted = total_step(number_step(2), number_step(3))
+    run(Graph((wanted,)), store)
+    assert store.read_json(wanted.out("value.json")) == {"value": 5.0}
+    assert toys == ["number 2", "number 3", "total"]
+    run(Graph((wanted,)), store)
+    assert len(toys) == 3
+    assert pending(Graph((wanted,)), store) == {}
+
+
+def test_transient_outputs_are_dropped_when_nobody_waits_and_leave_their_hash(store):
+    part = number_step(2)
+    run(Graph((total_step(part),)), store)
+    done = store.run(part.identity)
+    assert done is not None
+    assert not done.has("weights.safetensors")
+    assert len(done.outputs["weights.safetensors"].sha256) == 64
+    assert done.has("value.json")
+
+
+def test_a_dropped_output_is_recomputed_when_a_new_step_needs_it(store, toys):
+    part = number_step(2)
+    run(Graph((total_step(part),)), store)
+    toys.clear()
+    other = total_step(part, number_step(5))
+    run(Graph((other,)), store)
+    assert store.read_json(other.out("value.json")) == {"value": 7.0}
+    assert toys == ["number 2", "number 5", "total"]
+
+
+def test_a_result_alone_does_not_make_the_weights(store):
+    part = number_step(4)
+    run(Graph((part,)), store)
+    done = store.run(part.identity)
+    assert done is not None
+    assert set(done.outputs) == {"value.json"}
+
+
+def test_outputs_asked_for_stay(store):
+    part = number_step(4)
+    run(Graph((total_step(part),), outputs=(part.out("weights.safetensors"),)), store)
+    assert store.path(part.out("weights.safetensors")).is_file()
+
+
+def test_keep_weights_holds_everything(store):
+    part = number_step(4)
+    run(Graph((total_step(part),)), store, keep_weights=True)
+    assert store.path(part.out("weights.safetensors")).is_file()
+
+
+def test_a_recomputation_with_other_bytes_is_refused(store):
+    part = Step("fickle", 1, {})
+    run(Graph((part,)), store)
+    with pytest.raises(StoreError, match="other bytes for value.json"):
+        run(Graph((part,), outputs=(part.out("weights.safetensors"),)), store)
+    assert store.read_json(part.out("value.json")) == {"value": 1}
+
+
+def test_another_version_of_a_step_is_refused(store):
+    with pytest.raises(StoreError, match="version 9"):
+        run(Graph((Step("number", 9, {"value": 1}),)), store)
+
+
+def test_a_step_that_fails_leaves_nothing_that_looks_done(store, monkeypatch, toys):
+    from tests.engine import toy_steps
+
+    from tombola.plan.steps import StepKind
+
+    def failing(parameters, inputs, sources, work):
+        work.write_json("value.json", {"value": 1})
+        raise RuntimeError("in the middle")
+
+    monkeypatch.setitem(toy_steps.TOYS, "number", StepKind(1, failing))
+    part = number_step(1)
+    with pytest.raises(RuntimeError, match="in the middle"):
+        run(Graph((part,)), store)
+    assert store.run(part.identity) is None
+    monkeypatch.undo()
+
+
+def _race(root: str, barrier: object) -> None:
+    from tests.engine import toy_steps
+
+    from tombola.engine import inline
+    from tombola.engine.store import Store
+
+    inline.STEPS = toy_steps.TOYS  # type: ignore[assignment]
+    barrier.wait()  # type: ignore[attr-defined]
+    inline.run(Graph(tuple(number_step(value) for value in range(40))), Store(root))
+    with open(f"{root}/ran", "a") as file:
+        file.write("".join(f"{name}\n" for name in toy_steps.RUNS))
+
+
+def test_two_processes_on_one_store_never_run_a_step_twice(tmp_path):
+    context = multiprocessing.get_context("fork")
+    barrier = context.Barrier(2)
+    (tmp_path / "store").mkdir()
+    processes = [context.Process(target=_race, args=(str(tmp_path / "store"), barrier)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0]
+    ran = (tmp_path / "store" / "ran").read_text().split("\n")[:-1]
+    assert sorted(ran) == sorted(f"number {value}" for value in range(40))
