@@ -78,7 +78,7 @@ def trained(
 ) -> Trainer:
     trainer = Trainer(model, arguments(folder, **changes), train_dataset=data(), callbacks=list(callbacks))  # type: ignore[arg-type]
     trainer.remove_callback(transformers.PrinterCallback)
-    # BERT's classification loss ignores the item count that this Trainer gives it: it would never be averaged.
+    # BERT's classification loss ignores the item count that this Trainer gives it, so no average is taken.
     trainer.model_accepts_loss_kwargs = False
     trainer.train(resume_from_checkpoint=resume)
     return trainer
