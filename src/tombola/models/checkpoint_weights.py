@@ -117,7 +117,7 @@ def weight_files(folder: Path) -> list[Path]:
     raise UnsupportedModel(
         "the model has no weights in safetensors (model.safetensors)",
         where=str(folder),
-        todo="pickles (pytorch_model.bin) are not loaded: open it where you trust it, save_pretrained it again",
+        todo="pickles (pytorch_model.bin) are not loaded: load them where you trust them and save again",
     )
 
 
