@@ -47,7 +47,8 @@ def load_files(options: DataOptions) -> TaskData:
         raise DataError(
             f"{len(train)} row is too few to train and evaluate on", where=at(options.data), todo="add rows"
         )
-    return TaskData(task, *stratified_split(train, dev_size, seed=SPLIT_SEED, rule=SPLIT_RULE))
+    where = at(options.data)
+    return TaskData(task, *stratified_split(train, dev_size, seed=SPLIT_SEED, rule=SPLIT_RULE, where=where))
 
 
 def _kind(kind: str | None) -> Kind | None:
@@ -109,7 +110,7 @@ def _check_text(table: Table, name: str) -> None:
     for position, value in enumerate(table.columns[name]):
         if not isinstance(value, str):
             raise DataError(
-                f"'{name}' is a {type(value).__name__}, not text: {value!r}",
+                f"'{name}' is of type {type(value).__name__}, not text: {value!r}",
                 where=table.at(position),
                 todo=todo,
             )

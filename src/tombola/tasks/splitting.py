@@ -9,26 +9,31 @@ from tombola.errors import DataError
 from tombola.tasks.records import Records, seeded_order
 
 
-def stratified_split(records: Records, dev_size: int, *, seed: int, rule: str) -> tuple[Records, Records]:
+def stratified_split(
+    records: Records, dev_size: int, *, seed: int, rule: str, where: str = ""
+) -> tuple[Records, Records]:
     """``dev_size`` records for dev with the classes' shares (numbers: spread over their range), the rest for
     train.
 
     Both keep the original order. Every class keeps at least one example in train.
     """
     if records.targets is None:
-        raise DataError("records without targets cannot be split by them", where=f"split {records.split}")
+        raise DataError("records without targets cannot be split by them", where=where or records.split)
     if not 0 < dev_size < len(records):
         raise DataError(
-            f"cannot take {dev_size} of {len(records)} examples for dev", where=f"split {records.split}"
+            f"cannot take {dev_size} of {len(records)} examples for dev", where=where or records.split
         )
     order = seeded_order(len(records), seed, "split")
-    chosen = _by_class(records, order, dev_size) if records.labels else _by_value(records, order, dev_size)
+    if records.labels:
+        chosen = _by_class(records, order, dev_size, where or records.split)
+    else:
+        chosen = _by_value(records, order, dev_size)
     train = records.take([row for row in range(len(records)) if row not in chosen])
     dev = records.take(sorted(chosen))
     return replace(train, split="train", rule=rule), replace(dev, split="dev", rule=rule)
 
 
-def _by_class(records: Records, order: list[int], dev_size: int) -> set[int]:
+def _by_class(records: Records, order: list[int], dev_size: int, where: str) -> set[int]:
     """Each class gives its share of dev, rounded by largest remainder so that the total is exact."""
     targets = records.targets or ()
     rows: dict[int | float, list[int]] = {}
@@ -43,7 +48,8 @@ def _by_class(records: Records, order: list[int], dev_size: int) -> set[int]:
             raise DataError(
                 f"{len(records)} examples of {len(rows)} classes are too few for {dev_size} in dev and one "
                 "of each class in train",
-                todo="give --eval-data",
+                where=where,
+                todo="add rows, or give --eval-data",
             )
         for target in room:
             count[target] += 1

@@ -56,7 +56,7 @@ def find_rule(table: Table, column: str, kind: Kind | None) -> LabelRule:
     for position, value in enumerate(values):
         if not isinstance(value, (str, int, float)):
             raise DataError(
-                f"the label is a {type(value).__name__}, neither text nor a number",
+                f"the label is of type {type(value).__name__}, neither text nor a number",
                 where=table.at(position),
                 todo="name another column with --label",
             )

@@ -42,7 +42,7 @@ def read_text(path: Path, what: str = "the data file") -> str:
     try:
         if mark:
             raise DataError(f"{what} is {mark}, not UTF-8", where=at(path, 1), todo="save it as UTF-8")
-        return content.decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         row = _row_of(content, error.start)
         byte = content[error.start]
@@ -51,6 +51,9 @@ def read_text(path: Path, what: str = "the data file") -> str:
             where=at(path, row),
             todo="save it as UTF-8",
         ) from None
+    if not text.strip():
+        raise DataError(f"{what} is empty", where=at(path))
+    return text
 
 
 def _row_of(content: bytes, position: int) -> int:
