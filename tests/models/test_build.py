@@ -189,6 +189,16 @@ def test_changed_files_are_read_again(tiny_bert, tmp_path):
     assert pretrained_fingerprint(source) != print_before
 
 
+def test_what_was_read_stays_when_the_file_is_overwritten_in_place(tiny_bert, tmp_path):
+    """Files are memory-mapped: θ0 must not follow them."""
+    source = edited(tiny_bert, tmp_path / "copy", lambda state: None)
+    kept, before = checkpoint_weights.shared_state(source), pretrained_state(source)
+    with open(source.folder / "model.safetensors", "r+b") as file:
+        file.seek(-1000, 2)
+        file.write(b"\x11" * 1000)
+    assert same(before, dict(kept))
+
+
 def test_a_missing_weight_is_never_drawn(tiny_bert, tmp_path):
     name = "encoder.layer.1.output.dense.weight"
     source = edited(tiny_bert, tmp_path / "holed", without(name, "embeddings.LayerNorm.bias"))
