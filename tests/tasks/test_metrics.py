@@ -67,6 +67,7 @@ def test_constant_predictions_score_nothing() -> None:
     true = [0, 1, 1, 0]
     assert score(("matthews", "f1"), logits([0, 0, 0, 0]), true) == {"matthews": 0.0, "f1": 0.0}
     assert score(("matthews",), logits([1, 1, 1, 1]), true) == {"matthews": 0.0}
+    assert score(("f1",), logits([0, 0]), [0, 0]) == {"f1": 0.0}
     constant = {"pearson": 0.0, "spearman": 0.0}
     assert score(("pearson", "spearman"), np.full(4, 2.5), [1.0, 2.0, 3.0, 4.0]) == constant
     assert score(("pearson", "spearman"), np.arange(4.0), [1.0, 1.0, 1.0, 1.0]) == constant

@@ -40,7 +40,7 @@ def _by_class(records: Records, order: list[int], dev_size: int, where: str) -> 
     for row in order:
         rows.setdefault(targets[row], []).append(row)
     quota = {target: len(members) * dev_size for target, members in rows.items()}
-    count = {target: min(quota[target] // len(records), len(rows[target]) - 1) for target in rows}
+    count = {target: quota[target] // len(records) for target in rows}  # less than all, since dev is
     by_remainder = sorted(rows, key=lambda target: (-(quota[target] % len(records)), target))
     while (missing := dev_size - sum(count.values())) > 0:
         room = [target for target in by_remainder if count[target] < len(rows[target]) - 1][:missing]
