@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -48,6 +48,7 @@ def train(
     on_snapshot: Callable[[TrainingState], None] | None = None,
     checkpoint_folder: Path | None = None,
     checkpoint_every_seconds: float = 60.0,
+    run: str = "",
     progress: Callable[[int, int, float], None] | None = None,
     log_every: int = 50,
     ranks: Ranks = ALONE,
@@ -55,8 +56,9 @@ def train(
     """Train ``model`` in place, from ``first_step`` or from θi (``resume_from``), to the recipe's last step.
 
     Order and dropout draw from streams of (seed, purpose), so the result is a function of the arguments. With
-    a ``checkpoint_folder``, a killed training that is called again goes on to the same bytes. ``snapshots``
-    are states after so many steps: in the result, or given to ``on_snapshot`` (after a kill, again).
+    a ``checkpoint_folder``, a killed training that is called again goes on to the same bytes; ``run`` names
+    what the folder's checkpoints cannot tell (model, data, mask). ``snapshots`` are states after so many
+    steps: in the result, or given to ``on_snapshot`` (after a kill, again).
     ``progress`` hears of every step; if it raises KeyboardInterrupt, a checkpoint is saved first.
     """
     began = time.perf_counter()
@@ -64,7 +66,7 @@ def train(
     first_step = resume_from.step if resume_from else first_step
     _check(data, total, first_step, snapshots, resume_from)
 
-    order: Any = {"lengths": data.lengths, "recipe": recipe, "seed": seed, "purpose": purpose}
+    batches = partial(batches_from, lengths=data.lengths, recipe=recipe, seed=seed, purpose=purpose)
 
     def rate(step: int) -> float:
         return learning_rate_factor(step, total, warmup, recipe.schedule)
@@ -78,7 +80,7 @@ def train(
             "stream": [seed, purpose],
             "steps": [first_step, total],
             "examples": len(data),
-            "sparsity": type(sparsity).__name__,
+            "run": run,
         },
         every_seconds=checkpoint_every_seconds,
         snapshots=snapshots,
@@ -97,6 +99,7 @@ def train(
             load_optimizer_state(optimizer, state.optimizer)
             sparsity.load_state(state.sparsity)
         sparsity.bind(optimizer)
+        optimizer.zero_grad(set_to_none=True)
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         history = History(total, first_step, device, state.history if state else {})
 
@@ -107,7 +110,7 @@ def train(
             )
 
         start = state.step if state else first_step
-        for step, epoch, indices in batches_from(start, **order):
+        for step, epoch, indices in batches(start):
             checkpoints.between_steps(step, current)
             set_learning_rate(optimizer, rate(step))
             torch.manual_seed(streams.derive(seed, purpose, "dropout", step, *ranks.stream))
@@ -140,7 +143,7 @@ def train(
     return TrainingResult(
         steps=total,
         first_step=first_step,
-        examples=sum(len(indices) for _, _, indices in batches_from(first_step, **order)),
+        examples=sum(len(indices) for _, _, indices in batches(first_step)),
         log=history.rows(log_every, lambda step: recipe.learning_rate * rate(step)),
         mask=mask,
         snapshots=taken,
