@@ -259,6 +259,13 @@ def _problem_of(ticket: Ticket, settings: VerifySettings) -> Problem:
                 where="verify",
                 todo="name the data to verify it on: --data FILE --text … --label …, or --task NAME",
             )
+    model = settings.model or str(ticket.model["source"])
+    if settings.model is None and ticket.model.get("kind") == "folder" and not Path(model).is_dir():
+        raise UsageError(
+            f"the ticket's base model is a folder called '{model}', which is not here",
+            where="verify",
+            todo="say where it is with --model FOLDER",
+        )
     recipe = replace(Recipe.from_json(ticket.settings["recipe"]), **dict(settings.recipe_changes))
     numerics = settings.numerics or make_numerics(precision_of(ticket))
     data = settings.data
@@ -271,8 +278,8 @@ def _problem_of(ticket: Ticket, settings: VerifySettings) -> Problem:
         }
         data = replace(data, **sizes)
     whole = make_problem(
-        settings.model or ticket.model["source"],
-        settings.revision or ticket.model.get("revision"),
+        model,
+        settings.revision or (None if settings.model else ticket.model.get("revision")),
         task,
         data,
         recipe,
@@ -282,7 +289,7 @@ def _problem_of(ticket: Ticket, settings: VerifySettings) -> Problem:
         raise MaskMismatch(
             f"the ticket was drawn from another model (θ0 {ticket.model['fingerprint'][:12]}, here "
             f"{whole.model.fingerprint[:12]})",
-            where=settings.model or str(ticket.model["source"]),
+            where=model,
             todo="give the base model of the ticket with --model",
         )
     ticket.mask.check_against({name: tuple(shape) for name, shape in whole.model.shapes.items()})

@@ -35,6 +35,7 @@ def _ticket(
         mask=load_mask(path(candidate.mask)),
         model={
             "source": problem.model.name,
+            "kind": problem.model.kind,
             "revision": problem.model.revision,
             "fingerprint": problem.model.fingerprint,
             "family": problem.model.family,

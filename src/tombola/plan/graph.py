@@ -35,7 +35,7 @@ class Graph:
                 ordered[step.identity] = step
                 continue
             stack.append((step, True))
-            stack.extend((ref.step, False) for ref in reversed(step.inputs.values()))
+            stack.extend((ref.step, False) for ref in reversed(list(step.inputs.values())))
         return tuple(ordered.values())
 
     def __add__(self, other: Graph) -> Graph:

@@ -33,6 +33,7 @@ def model_facts(name: str, revision: str | None, task: TaskFacts) -> ModelFacts:
     anatomy = anatomy_of(model)
     return ModelFacts(
         name=name if source.kind != "folder" else source.folder.name,
+        kind=source.kind,
         revision=source.revision,
         fingerprint=_fingerprint(name, revision),
         family=anatomy.family,
@@ -126,12 +127,10 @@ def _source(name: str, revision: str | None) -> ModelSource:
     return resolve(name, revision)
 
 
-@lru_cache(maxsize=8)
 def _fingerprint(name: str, revision: str | None) -> str:
-    from tombola.models.build import pretrained_state
-    from tombola.models.fingerprint import fingerprint
+    from tombola.models.build import pretrained_fingerprint
 
-    return fingerprint(pretrained_state(_source(name, revision)))
+    return pretrained_fingerprint(_source(name, revision))
 
 
 @lru_cache(maxsize=8)

@@ -21,6 +21,7 @@ class ModelFacts:
     tokenizer: str
     shapes: Mapping[str, tuple[int, ...]]
     optional: tuple[str, ...] = ()
+    kind: str = "embedded"
     source: Mapping[str, Any] = field(default_factory=dict)
 
     @property
