@@ -21,7 +21,7 @@ from tombola.masks.packing import load_mask, save_mask
 from tombola.masks.weight_mask import WeightMask
 from tombola.ticket_card import block, card
 from tombola.ticket_folder import CARD, FORMAT, MASK, MODEL, START, TICKET, Place
-from tombola.ticket_model import BaseModel, check_weights, load_trained
+from tombola.ticket_model import BaseModel, check_weights, load_trained, without_path
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -34,8 +34,8 @@ IDENTIFYING = ("model", "task", "method", "settings", "start", "results", "paren
 class Ticket:
     """A ticket, immutable; two tickets are equal when their identities are.
 
-    ``model``: source (id or name), revision, fingerprint of θ0, family, prefix, optional (the pooler's names).
-    ``start``: kind "pretrained", or "rewound" / "trained" and then ``start_state``, the weights by
+    ``model``: source (id or name, never a path), revision, fingerprint of θ0, family, prefix, optional (names
+    of the pooler). ``start``: kind "pretrained", or "rewound" / "trained" and then ``start_state``, weights by
     backbone-relative name (with the head of step i, if any, under ``head::``). ``about`` (dates, versions,
     latencies) is the one section that no hash covers.
     """
@@ -60,7 +60,7 @@ class Ticket:
             )
         for name in (*IDENTIFYING, "about"):
             object.__setattr__(self, name, _plain(name, getattr(self, name)))
-        own = BaseModel(self.model)
+        own = BaseModel(without_path(self.model))
         own.ticket = self
         object.__setattr__(self, "model", own)
         if self.start_state is not None:

@@ -77,7 +77,7 @@ def card(ticket: Ticket, *, license: str | None, has_model: bool) -> str:
 def _front_matter(ticket: Ticket, license: str | None) -> str:
     """YAML written as JSON scalars, which YAML reads: nothing a name contains can break out."""
     lines = ["---"]
-    if ticket.model.get("source"):
+    if ticket.model.get("source") and ticket.model.get("kind") != "folder":
         lines.append(f"base_model: {_scalar(ticket.model['source'])}")
     lines += [f"license: {_scalar(license or 'unknown')}", "library_name: tombola", "tags:"]
     lines += ["- tombola", "- lottery-ticket", f"- {_scalar(ticket.method)}", "---"]

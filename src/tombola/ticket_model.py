@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -51,8 +51,8 @@ def start_model(
 ) -> PreTrainedModel:
     """mask ⊙ start weights and a fresh task head of ``seed``, in transformers' classification class.
 
-    ``num_labels`` is that of the ticket's own task if left out; 1 is a regression. ``base`` says where the base
-    model is, if not where the ticket says; either way its weights must be the very ones of the ticket.
+    ``num_labels`` is that of the ticket's own task if left out; 1 is a regression. ``base`` says where the
+    base model is, if not where the ticket says; either way its weights must be the very ones of the ticket.
     """
     from tombola.models.anatomy import anatomy_of, backbone_parameters
     from tombola.models.build import HeadSpec, build_model, pretrained_fingerprint
@@ -63,6 +63,12 @@ def start_model(
     name = base or ticket.model.get("source")
     if not isinstance(name, str):
         raise UsageError("the ticket does not say what its base model is", where="model", todo="give base=…")
+    if base is None and ticket.model.get("kind") == "folder" and not Path(name).is_dir():
+        raise UsageError(
+            f"the ticket's base model is a folder called '{name}', which is not here",
+            where="model",
+            todo='say where it is: ticket.model(num_labels=…, base="path/to/it")',
+        )
     source = resolve(name, revision or (None if base else ticket.model.get("revision")))
     found, own = pretrained_fingerprint(source), str(ticket.model.get("fingerprint"))
     if found != own:
@@ -78,6 +84,14 @@ def start_model(
         for matrix in applied.names:
             parameters[matrix].masked_fill_(~applied[matrix], 0.0)
     return model
+
+
+def without_path(model: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts about a base model without the place it lay at: a path says nothing on another machine."""
+    source = model.get("source")
+    if isinstance(source, str) and (source.startswith(("/", "~", ".", "\\")) or "\\" in source):
+        return {**model, "source": PurePath(source.replace("\\", "/")).name, "kind": "folder"}
+    return dict(model)
 
 
 def check_weights(ticket: Ticket, model: Any) -> None:
