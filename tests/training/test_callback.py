@@ -95,7 +95,7 @@ def hooks_of(model: nn.Module) -> int:
 def assert_exactly_zero(model: nn.Module, mask: WeightMask) -> None:
     weights = backbone_parameters(model)
     for name in mask.names:
-        dropped = weights[name].detach()[~mask[name]]
+        dropped = weights[name].detach().cpu()[~mask[name]]
         assert bool((dropped == 0).all()), name
         assert not bool(torch.signbit(dropped).any()), f"{name} holds -0.0"
     assert WeightMask.of_weights(weights, mask.names) == mask
