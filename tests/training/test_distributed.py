@@ -89,3 +89,9 @@ def test_one_process_cannot_stand_for_two(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     with pytest.raises(RecipeError, match="for 2 processes, this is one of 1"), joined(TWO):
         pass
+
+
+def test_a_training_for_two_does_not_run_alone_in_silence() -> None:
+    """Its identity would say two processes, its bits would be one's."""
+    with joined(Numerics()) as alone, pytest.raises(RecipeError, match="for 2 processes and runs on 1"):
+        two_processes.trained(TWO, alone)

@@ -65,6 +65,12 @@ def train(
     total, warmup = recipe.total_steps(len(data)), recipe.warmup_steps(len(data))
     first_step = resume_from.step if resume_from else first_step
     _check(data, total, first_step, snapshots, resume_from)
+    if numerics.world_size != ranks.size:
+        raise RecipeError(
+            f"this training is for {numerics.world_size} processes and runs on {ranks.size}",
+            where="numerics.world_size",
+            todo="start it with tombola.training.launch and pass joined(numerics)'s ranks",
+        )
 
     batches = partial(batches_from, lengths=data.lengths, recipe=recipe, seed=seed, purpose=purpose)
 
