@@ -35,8 +35,8 @@ class Ticket:
     """A ticket, immutable; two tickets are equal when their identities are.
 
     ``model``: source (id or name, never a path), revision, fingerprint of θ0, family, prefix, optional (names
-    of the pooler). ``start``: kind "pretrained", or "rewound" / "trained" and then ``start_state``, weights by
-    backbone-relative name (with the head of step i, if any, under ``head::``). ``about`` (dates, versions,
+    of the pooler). ``start``: kind "pretrained", or "rewound" / "trained" and then ``start_state`` by
+    backbone-relative name (and the head of step i, if any, under ``head::``). ``about`` (dates, versions,
     latencies) is the one section that no hash covers.
     """
 
