@@ -77,6 +77,19 @@ def test_a_launcher_that_is_killed_takes_its_processes_along() -> None:
     pytest.fail("the process goes on without its launcher")
 
 
+@pytest.mark.slow
+def test_a_listener_that_fails_ends_the_launch() -> None:
+    workers: list[int] = []
+
+    def interrupt(line: str) -> None:
+        workers.append(int(line))
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        launch(f"{TARGET}:sleep_for_ever", {}, Numerics(), on_line=interrupt)
+    assert not _runs(workers[0])
+
+
 def _runs(process: int) -> bool:
     try:
         status = Path(f"/proc/{process}/stat").read_text()

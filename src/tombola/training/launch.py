@@ -47,12 +47,16 @@ def launch(
         try:
             for rank in range(numerics.world_size):
                 processes.append(_start(rank, target, value, numerics, meeting.port, folder))
-            reader = threading.Thread(target=_read, args=(processes[0].stdout, on_line), daemon=True)
+            deaf: list[BaseException] = []
+            reader = threading.Thread(target=_read, args=(processes[0].stdout, on_line, deaf), daemon=True)
             reader.start()
-            failed = _wait(processes)
-            reader.join(GRACE)
+            failed = _wait(processes, deaf)
+            if not deaf:
+                reader.join(GRACE)
         finally:
             _end(processes)
+        if deaf:
+            raise deaf[0]
         return _answer(folder, processes, failed)
 
 
@@ -92,17 +96,21 @@ def _start(
     return process
 
 
-def _read(lines: IO[str] | None, on_line: Callable[[str], None] | None) -> None:
+def _read(lines: IO[str] | None, on_line: Callable[[str], None] | None, deaf: list[BaseException]) -> None:
+    """Hand on what the first process prints; an error of the listener ends the launch, not this thread."""
     for line in lines or ():
-        if on_line is not None:
-            on_line(line.rstrip("\n"))
+        if on_line is not None and not deaf:
+            try:
+                on_line(line.rstrip("\n"))
+            except BaseException as error:
+                deaf.append(error)
 
 
-def _wait(processes: list[subprocess.Popen[str]]) -> list[int]:
+def _wait(processes: list[subprocess.Popen[str]], deaf: list[BaseException]) -> list[int]:
     """Until all have ended, or one has ended badly and the others had time to; who failed, in that order."""
     failed: list[int] = []
     patience = float("inf")
-    while time.monotonic() < patience:
+    while time.monotonic() < patience and not deaf:
         running = [process.poll() is None for process in processes]
         failed += [
             rank for rank, process in enumerate(processes) if process.returncode and rank not in failed
