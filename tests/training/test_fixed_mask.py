@@ -68,9 +68,7 @@ def test_pruned_weights_are_positive_zero_after_every_step(name: str, folder: Pa
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_mask_set_midway_clears_the_optimizers_memory(
-    name: str, folder: Path, data: Encoded
-) -> None:
+def test_a_mask_set_midway_clears_the_optimizers_memory(name: str, folder: Path, data: Encoded) -> None:
     """Trap 7: momentum of a dropped weight would go on moving it."""
     model = make_model(folder)
     dense = run(model, data, RECIPES[name], snapshots=(9,)).snapshots[9]
@@ -194,6 +192,18 @@ def test_regression_is_masked_alike(folder: Path) -> None:
     result = run(model, make_data(folder, kind="regression"), sparsity=watched)
     assert watched.steps == 21
     assert result.log[-1].loss < result.log[0].loss
+
+
+def test_whatever_moves_a_pruned_weight_it_is_zero_after_the_step(folder: Path) -> None:
+    """Somebody else's optimizer, with a memory of its own, would move what gradients leave alone."""
+    model = make_model(folder)
+    sparsity = FixedMask(make_mask(model))
+    sparsity.attach(model)
+    with torch.no_grad():
+        for weight in backbone_parameters(model).values():
+            weight += 1.0
+    sparsity.after_step(0)
+    assert WeightMask.of_weights(backbone_parameters(model), sparsity.mask.names) == sparsity.mask
 
 
 def _plain_loop(model: Any, data: Encoded, recipe: Recipe, mask: WeightMask | None = None) -> list[float]:
