@@ -26,8 +26,9 @@ from tombola.masks.weight_mask import WeightMask
 from tombola.models.anatomy import anatomy_of, backbone_parameters
 from tombola.tasks.batching import collate, epoch_batches
 from tombola.tasks.encoding import Encoded
+from tombola.training.optimizers import build_optimizer
 from tombola.training.recipe import Recipe
-from tombola.training.sparsity import FixedMask
+from tombola.training.sparsity import QUIET, FixedMask
 
 RECIPES = {
     "adamw": RECIPE,
@@ -199,11 +200,27 @@ def test_whatever_moves_a_pruned_weight_it_is_zero_after_the_step(folder: Path) 
     model = make_model(folder)
     sparsity = FixedMask(make_mask(model))
     sparsity.attach(model)
+    sparsity.bind(torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
     with torch.no_grad():
         for weight in backbone_parameters(model).values():
             weight += 1.0
     sparsity.after_step(0)
     assert WeightMask.of_weights(backbone_parameters(model), sparsity.mask.names) == sparsity.mask
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_optimizers_known_as_quiet_leave_an_entry_of_zeros_alone(name: str) -> None:
+    """With weight, gradient (of either sign) and memory zero, the step must keep every bit zero."""
+    kernel = "foreach" if "foreach" in name else "fused"
+    weight = torch.nn.Parameter(torch.zeros(2, 50))
+    recipe = RECIPES[name].with_(learning_rate=1.0, weight_decay=0.5)
+    numerics = NUMERICS.from_json({**NUMERICS.to_json(), "optimizer_kernel": kernel})
+    optimizer = build_optimizer([("weight", weight)], recipe, (), numerics)
+    assert isinstance(optimizer, QUIET)
+    for step in range(20):
+        weight.grad = torch.zeros(2, 50) * torch.tensor([[1.0], [-1.0]]) * (-1) ** step
+        optimizer.step()
+        assert bits(weight) == bytes(400)
 
 
 def _plain_loop(model: Any, data: Encoded, recipe: Recipe, mask: WeightMask | None = None) -> list[float]:

@@ -51,6 +51,7 @@ def test_an_unknown_setting_is_refused_with_the_nearest() -> None:
         {"betas": (0.9, 1.0)},
         {"betas": (0.9,)},
         {"clip": -1.0},
+        {"epsilon": 0.0},
         {"order": "sorted"},
         {"padding": "none"},
         {"schedule": "cosine"},

@@ -67,7 +67,8 @@ class Recipe(_Settings):
         if len(self.betas) != 2:
             raise RecipeError("betas are two numbers", where="betas", todo="for example 0.9 and 0.999")
         _between("learning_rate", self.learning_rate, 0.0, 10.0)
-        _between("epsilon", self.epsilon, 0.0, 1.0)
+        # Without it, an entry without gradient would be moved by 0/0.
+        _between("epsilon", self.epsilon, 1e-30, 1.0)
         _between("weight_decay", self.weight_decay, 0.0, 1.0)
         _between("warmup_share", self.warmup_share, 0.0, 1.0)
         _between("clip", self.clip, 0.0, math.inf)

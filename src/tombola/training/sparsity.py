@@ -30,6 +30,10 @@ from torch import Tensor, nn
 
 from tombola.masks.weight_mask import WeightMask
 from tombola.models.anatomy import backbone_parameters
+from tombola.training.optimizers import Adamax
+
+#: Update 0 by exactly 0 where gradient and memory are 0, decay included: half the work of a mask is saved.
+QUIET = (torch.optim.AdamW, Adamax)
 
 
 class Sparsity(Protocol):
@@ -112,8 +116,9 @@ class FixedMask(Dense):
     """f(m⊙θ, γ) with m fixed: pruned weights are +0.0 after every step and count in no gradient norm.
 
     Never a masked forward: the weights themselves are zero. Gradients are multiplied by the mask before
-    clipping (SPEC 5, trap 8) and weights after the step (trap 7); both are one foreach pass over float masks.
-    A mask set in the middle of a training also clears what the optimizer remembers of the dropped entries.
+    clipping (SPEC 5, trap 8), and weights after the step (trap 7) unless the optimizer is known to leave an
+    entry alone that has no weight, gradient and memory; both are one foreach pass over float masks. A mask
+    set in the middle of a training also clears what the optimizer remembers of the dropped entries.
     """
 
     def __init__(self, mask: WeightMask) -> None:
@@ -121,6 +126,7 @@ class FixedMask(Dense):
         self._weights: list[Tensor] = []
         self._keep: list[Tensor] = []
         self._bound = False
+        self._moving = True
 
     def attach(self, model: nn.Module) -> list[dict[str, Any]]:
         parameters = backbone_parameters(model)
@@ -133,6 +139,7 @@ class FixedMask(Dense):
         return []
 
     def bind(self, optimizer: torch.optim.Optimizer) -> None:
+        self._moving = not isinstance(optimizer, QUIET)
         if self._bound:
             return
         for weight, keep in zip(self._weights, self._keep, strict=True):
@@ -150,7 +157,7 @@ class FixedMask(Dense):
 
     @torch.no_grad()
     def after_step(self, step: int) -> None:
-        if self._weights:
+        if self._moving and self._weights:
             torch._foreach_mul_(self._weights, self._keep)
 
     def state(self) -> dict[str, Tensor]:
