@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tombola.errors import CorruptArtifact, RecipeError, nearest
+from tombola.errors import CorruptArtifact, RecipeError
 from tombola.training.recipe import Numerics, Recipe
 
 #: β^step is 0 in float64 from here on, so that Adam's bias correction divides by exactly 1.
@@ -187,7 +187,7 @@ def load_optimizer_state(optimizer: torch.optim.Optimizer, saved: Mapping[str, T
             raise CorruptArtifact(
                 "the saved optimizer state is about a parameter that is not trained here",
                 where=name or key,
-                todo=nearest(name, tuple(known)),
+                todo="give the model, task head and sparsity that it was saved with",
             )
         weight = known[name]
         if value.ndim and value.shape != weight.shape:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tombola.errors import CorruptArtifact, RecipeError, nearest
+from tombola.errors import CorruptArtifact, RecipeError
 from tombola.files import fsync_folder, read_json, read_tensors, sha256_of, write_json, write_tensors
 from tombola.models.anatomy import unwrapped
 from tombola.training.optimizers import optimizer_state
@@ -74,7 +74,7 @@ def restore_model(model: nn.Module, state: TrainingState) -> None:
             "the model and the saved training do not match: only "
             f"{'the model' if name in live else 'the training'} has this parameter",
             where=name,
-            todo="give the same model class and task head; " + nearest(name, tuple(state.model)),
+            todo="give the same model class and task head",
         )
     for name, tensor in live.items():
         if tensor.shape != state.model[name].shape:
