@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
+# A test must never read or fill the caches of whoever runs it.
+os.environ["TOMBOLA_CACHE"] = tempfile.mkdtemp(prefix="tombola-tests-")
 
 import pytest
 import torch

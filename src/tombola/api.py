@@ -4,7 +4,7 @@ reads the result."""
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from tombola.errors import UsageError
 from tombola.finding.methods import get_method
 from tombola.finding.search import Search, plan_search
 from tombola.finding.settings import Rewind, SearchSettings
+from tombola.plan.materials import cache_folder
 from tombola.plan.materials import problem as make_problem
 from tombola.plan.problem import Problem
 from tombola.plan.trainings import Candidate, Start, ticket_import
@@ -30,9 +31,7 @@ if TYPE_CHECKING:
 def default_store() -> Path:
     """``TOMBOLA_STORE``, or a folder in the user's cache."""
     given = os.environ.get("TOMBOLA_STORE")
-    if given:
-        return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "tombola" / "store"
+    return Path(given).expanduser() if given else cache_folder() / "store"
 
 
 def make_numerics(
@@ -154,7 +153,7 @@ class VerifySettings:
     against: tuple[str, ...] = ("full", "random")
     criterion: str = "within_one_std"
     task: str | None = None
-    data: DataOptions = DataOptions()
+    data: DataOptions = field(default_factory=DataOptions)
     recipe_changes: tuple[tuple[str, Any], ...] = ()
     numerics: Numerics | None = None
     model: str | None = None
@@ -163,8 +162,15 @@ class VerifySettings:
 
 def plan_verify(ticket: Ticket, folder: Path | str, settings: VerifySettings) -> VerificationPlan:
     """The plan of a verification of a ticket in a folder: one fixed mask over seeds."""
+    from tombola.verifying.criteria import parse
     from tombola.verifying.verification import plan_verification
 
+    if len(settings.seeds) < 2 and parse(settings.criterion).std_of is not None:
+        raise UsageError(
+            f"one seed has no standard deviation: {settings.criterion} cannot be judged",
+            where="--seeds, --criterion",
+            todo="give more seeds (--seeds 5), or another criterion (--criterion within_points:2)",
+        )
     whole = _problem_of(ticket, settings)
     imported = ticket_import(whole, ticket=ticket.identity, folder=str(folder))
     start = Start()

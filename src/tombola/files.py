@@ -54,7 +54,9 @@ def write_json(path: Path, value: Any) -> None:
     write_bytes(path, (text + "\n").encode())
 
 
-def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str] | None = None) -> None:
+def write_tensors(
+    path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str] | None = None
+) -> None:
     """Write a safetensors file atomically; equal tensors give equal bytes."""
     from safetensors.torch import save
 
@@ -83,7 +85,9 @@ def read_tensors(path: Path, device: str = "cpu") -> dict[str, torch.Tensor]:
     try:
         return load_file(path, device=device)
     except (SafetensorError, ValueError, RuntimeError, KeyError) as error:
-        raise CorruptArtifact(f"{path.name} is not a readable safetensors file ({error})", where=str(path)) from None
+        raise CorruptArtifact(
+            f"{path.name} is not a readable safetensors file ({error})", where=str(path)
+        ) from None
 
 
 def check_tensor_file(path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from tests.problems import made_up_problem
 
@@ -34,7 +36,7 @@ def test_imp_prunes_ten_percent_of_the_original_weights_a_round():
 def test_every_imp_round_starts_again_from_theta0_with_the_mask_so_far():
     search = plan("imp", sparsities=(0.3,))
     rounds = list(chain(search.candidates[0.3][0]))
-    for (mask, trained), (before, _) in zip(rounds, rounds[1:], strict=False):
+    for (mask, trained), (before, _) in pairwise(rounds):
         assert mask.inputs["within"].step == before, "masks are nested"
         assert trained.inputs["mask"].step == before
         assert trained.parameters["start"] == {

@@ -196,3 +196,19 @@ def test_cache_that_cannot_be_written_costs_nothing(tokenizer: Any, tmp_path: Pa
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
     assert len(encode(SINGLE, tokenizer, 16, cache=blocked)) == 5
+
+
+def test_an_empty_text_without_special_tokens_is_one_pad_token(tmp_path):
+    """GPT-2's tokenizer adds nothing: a batch of empty texts would have no column at all."""
+    from tests.tiny import tiny_folder
+
+    from tombola.models.build import load_tokenizer
+    from tombola.models.resolve import resolve
+    from tombola.tasks.batching import collate
+
+    tokenizer = load_tokenizer(resolve(str(tiny_folder(tmp_path / "gpt2", "gpt2"))))
+    tokenizer.backend_tokenizer.post_processor = None
+    records = Records("train", ("", ""), None, (0, 1), ("no", "yes"), rule="written here")
+    encoded = encode(records, tokenizer, 16)
+    assert encoded.lengths.tolist() == [1, 1]
+    assert collate(encoded, [0, 1])["input_ids"].shape[0] == 2

@@ -4,7 +4,7 @@
     <root>/ab/abcd…/timing.jsonl                               seconds and machine: told, never hashed
     <root>/running/abcd…/                                      scratch of a run under way (checkpoints live here)
     <root>/locks/abcd…                                         held by the process that computes the run
-    <root>/aside/abcd…-N/                                      a run that did not verify: kept for inspection, never read
+    <root>/aside/abcd…-N/                                      did not verify: kept to be looked at, never read
 
 A run is done only if its manifest verifies. Publishing is atomic: the folder is complete and flushed before a single
 rename puts it in its place. A manifest lists every output with size and SHA-256; a *transient* output (weights) may
@@ -95,7 +95,7 @@ class Store:
         return files.read_json(self.path(ref))
 
     def path(self, ref: Ref) -> Path:
-        """The path of an output that is there, its bytes checked once against the manifest, then trusted by size and time."""
+        """The path of an output, its bytes checked once against the manifest, then trusted by size and time."""
         run = self.run(ref.step.identity)
         if run is None:
             raise StoreError(

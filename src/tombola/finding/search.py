@@ -26,7 +26,7 @@ class Search:
 
     @property
     def graph(self) -> Graph:
-        """Every step, masks included; θi files of the first seed's tickets are wanted too: tickets are saved from them."""
+        """Every step, masks included, and the θi of the first seed's tickets: tickets are saved from them."""
         masks = [
             candidate.mask.step for by_seed in self.candidates.values() for candidate in by_seed.values()
         ]

@@ -49,7 +49,14 @@ def decode_rows(codes: RiceCodes, width: int) -> np.ndarray:
     present = np.unique(classes)
     if len(present) != len(codes.codes_per_class) or int(present.max()) >> 1 > LARGEST_PARAMETER:
         raise ValueError("the classes of its rows make no sense")
-    total = sum(codes.codes_per_class)
+    total, entries = sum(codes.codes_per_class), len(classes) * width
+    # Before any memory is taken: every code is a different entry, and all distances fit into the rows.
+    if (
+        min(codes.codes_per_class, default=0) < 0
+        or total > entries
+        or len(codes.unary) > (entries + total) // 8 + 1
+    ):
+        raise ValueError("there are more codes than entries")
     ends = np.flatnonzero(np.unpackbits(np.frombuffer(codes.unary, np.uint8)))
     if len(ends) != total or len(codes.unary) != (int(ends[-1]) // 8 + 1 if total else 0):
         raise ValueError("the unary part does not fit the number of codes")

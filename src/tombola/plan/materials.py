@@ -7,6 +7,7 @@ has another fingerprint: the same words must not mean two things.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import lru_cache
@@ -50,7 +51,7 @@ def task_facts(name: str | None, options: DataOptions) -> TaskFacts:
     from tombola.tasks.metrics import majority_baseline
 
     source = {"name": name, **_plain(options)}
-    data = _task_data(_frozen(source))
+    data = _loaded(source)
     return TaskFacts(
         name=data.task.name,
         fingerprint=data.fingerprint,
@@ -91,7 +92,7 @@ def model_source(source: Mapping[str, Any], fingerprint: str) -> ModelSource:
 
 def task_data(source: Mapping[str, Any], fingerprint: str) -> TaskData:
     """The records a step names, proved to be those."""
-    data = _task_data(_frozen(source))
+    data = _loaded(source)
     if data.fingerprint != fingerprint:
         raise DataError(
             f"the data have the fingerprint {data.fingerprint[:12]}, planned was {fingerprint[:12]}",
@@ -102,22 +103,36 @@ def task_data(source: Mapping[str, Any], fingerprint: str) -> TaskData:
 
 
 @lru_cache(maxsize=16)
-def encoded(
-    model_name: str, revision: str | None, task: tuple[tuple[str, Any], ...], split: str, length: int
+def _encoded(
+    model_name: str,
+    revision: str | None,
+    task: tuple[tuple[str, Any], ...],
+    stamps: tuple[Any, ...],
+    split: str,
+    length: int,
 ) -> Encoded:
-    """One split, tokenized once a process."""
+    """One split, tokenized once a machine (the token cache) and read once a process."""
     from tombola.models.build import load_tokenizer
     from tombola.tasks.encoding import encode
 
-    data = _task_data(task)
+    data = _task_data(task, stamps)
     records = {"train": data.train, "dev": data.dev, **data.extra}[split]
-    return encode(records, load_tokenizer(_source(model_name, revision)), length)
+    return encode(
+        records, load_tokenizer(_source(model_name, revision)), length, cache=cache_folder() / "tokens"
+    )
 
 
 def encoded_split(sources: Mapping[str, Any], split: str, length: int) -> Encoded:
     """One split of a step's data as its model's tokenizer cuts it."""
     model = sources["model"]
-    return encoded(model["name"], model["revision"], _frozen(sources["task"]), split, length)
+    task = sources["task"]
+    return _encoded(model["name"], model["revision"], _frozen(task), _stamps(task), split, length)
+
+
+def cache_folder() -> Path:
+    """``TOMBOLA_CACHE``, or a folder in the user's cache: everything in it may be deleted at any time."""
+    given = os.environ.get("TOMBOLA_CACHE")
+    return Path(given or f"{os.environ.get('XDG_CACHE_HOME', '~/.cache')}/tombola").expanduser()
 
 
 @lru_cache(maxsize=8)
@@ -149,8 +164,26 @@ def _tokenizer_fingerprint(name: str, revision: str | None) -> str:
     return hasher.hexdigest()
 
 
+def _loaded(source: Mapping[str, Any]) -> TaskData:
+    return _task_data(_frozen(source), _stamps(source))
+
+
+def _stamps(source: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Size and time of the files behind a task: records are read again when their file changes."""
+    stamps = []
+    for key in ("data_dir", "data", "eval_data"):
+        if source.get(key) is None:
+            continue
+        path = Path(source[key])
+        found = [path] if path.is_file() else sorted([*path.glob("*.*"), *path.glob("*/*.*")])
+        stamps += [
+            (str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in found if file.is_file()
+        ]
+    return tuple(stamps)
+
+
 @lru_cache(maxsize=8)
-def _task_data(source: tuple[tuple[str, Any], ...]) -> TaskData:
+def _task_data(source: tuple[tuple[str, Any], ...], stamps: tuple[Any, ...]) -> TaskData:
     from tombola.tasks.task import DataOptions, load_task
 
     options = dict(source)

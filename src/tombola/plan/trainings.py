@@ -128,7 +128,7 @@ def random_mask(
     scope: Literal["global", "layer"] = "global",
     like: Ref | None = None,
 ) -> Step:
-    """A uniformly random mask with exactly ``zeros`` zeros, or with the zeros of ``like`` (per tensor for ``layer``)."""
+    """A uniformly random mask with exactly ``zeros`` zeros, or with those of ``like`` (``layer``: per tensor)."""
     return Step(
         kind="random_mask",
         version=1,

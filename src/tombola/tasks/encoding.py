@@ -74,7 +74,7 @@ def encode(records: Records, tokenizer: Any, max_length: int, *, cache: Path | N
 
     tokens = token_cache.read(cache, key, len(records)) if cache else None
     if tokens is None:
-        tokens = _tokenise(records, backend, max_length, wants_types)
+        tokens = _tokenise(records, backend, max_length, wants_types, pad_id)
         if cache:
             token_cache.write(cache, key, tokens)
     return Encoded(
@@ -128,7 +128,7 @@ def _cache_key(records: Records, backend: Tokenizer, max_length: int, wants_type
 
 
 def _tokenise(
-    records: Records, backend: Tokenizer, max_length: int, wants_types: bool
+    records: Records, backend: Tokenizer, max_length: int, wants_types: bool, pad_id: int
 ) -> dict[str, np.ndarray]:
     """One batch call a chunk: its threads obey TOKENIZERS_PARALLELISM, the chunk bounds the memory."""
     pieces: list[np.ndarray] = [np.zeros(0, np.int32)]
@@ -145,13 +145,14 @@ def _tokenise(
         )
         encodings = backend.encode_batch_fast(texts)
         for row, encoding in enumerate(encodings, start):
-            ids = encoding.ids
+            # A tokenizer without special tokens (GPT-2) leaves nothing of an empty text; a model needs a token.
+            ids = encoding.ids or [pad_id]
             lengths[row] = len(ids)
             # Only an example that fills the length can have been cut, and asking costs.
             truncated += len(ids) >= max_length and len(encoding.overflowing) > 0
             pieces.append(np.asarray(ids, np.int32))
             if wants_types:
-                types.append(np.asarray(encoding.type_ids, np.uint8))
+                types.append(np.asarray(encoding.type_ids or [0], np.uint8))
     tokens = {
         "ids": np.concatenate(pieces),
         "offsets": np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]),

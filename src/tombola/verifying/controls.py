@@ -2,7 +2,7 @@
 
 | name      | mask                                     | start                                    |
 |-----------|------------------------------------------|------------------------------------------|
-| random    | uniformly random, exact size             | the ticket's                             |
+| random    | uniformly random, exact size             | pre-trained; θi where the ticket's is θi |
 | reinit    | the ticket's                             | θ0′: re-initialised as the class does it |
 | shuffle   | the ticket's                             | θ0″: layers permuted as blocks           |
 | shuffle-within | the ticket's                        | θ0″: values shuffled inside each matrix  |
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from tombola.errors import UsageError, nearest
 from tombola.plan.problem import Problem
 from tombola.plan.trainings import Candidate, Start, pruning, random_mask
+from tombola.streams import derive
 
 #: (problem, the ticket, its number of zeros, seed) -> the control's mask and start
 Control = Callable[[Problem, Candidate, int, int], Candidate]
@@ -23,13 +24,14 @@ Control = Callable[[Problem, Candidate, int, int], Candidate]
 
 def random(problem: Problem, ticket: Candidate, zeros: int, seed: int) -> Candidate:
     """m_RP ⊙ θ0: how far any mask of this size comes."""
-    return Candidate(random_mask(problem, zeros=zeros, seed=seed).out("mask.safetensors"), ticket.start)
+    step = random_mask(problem, zeros=zeros, seed=_own_stream(seed))
+    return Candidate(step.out("mask.safetensors"), _whole_start(ticket))
 
 
 def random_per_layer(problem: Problem, ticket: Candidate, zeros: int, seed: int) -> Candidate:
     """m_RP with the ticket's number of zeros inside each matrix: does more than its layer profile matter?"""
-    step = random_mask(problem, zeros=zeros, seed=seed, scope="layer", like=ticket.mask)
-    return Candidate(step.out("mask.safetensors"), ticket.start)
+    step = random_mask(problem, zeros=zeros, seed=_own_stream(seed), scope="layer", like=ticket.mask)
+    return Candidate(step.out("mask.safetensors"), _whole_start(ticket))
 
 
 def reinit(problem: Problem, ticket: Candidate, zeros: int, seed: int) -> Candidate:
@@ -51,6 +53,16 @@ def magnitude(problem: Problem, ticket: Candidate, zeros: int, seed: int) -> Can
     """The one-shot mask of |θ0|: does the search find more than the pre-trained magnitudes tell?"""
     step = pruning(problem, weights=None, within=None, zeros=zeros, label="one-shot magnitude of θ0")
     return Candidate(step.out("mask.safetensors"), Start())
+
+
+def _own_stream(seed: int) -> int:
+    """A random ticket must not be its own control: the same seed draws another mask here."""
+    return derive(seed, "control")
+
+
+def _whole_start(ticket: Candidate) -> Start:
+    """θ0, or θi for a rewound ticket. Not θt of standard pruning: that is pruned already, by another mask."""
+    return ticket.start if ticket.start.first_step else Start()
 
 
 CONTROLS: dict[str, Control] = {

@@ -1,0 +1,347 @@
+"""The whole journey on a tiny model and a file of one's own: find, inspect, verify, load, through the command."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from tests.tiny import WORDS
+
+import tombola
+from tombola import api
+from tombola.engine.store import Store
+from tombola.finding.methods import METHODS
+from tombola.masks.packing import load_mask
+from tombola.models.build import pretrained_state
+from tombola.models.resolve import resolve
+from tombola.tasks.task import DataOptions
+
+GOOD, BAD = WORDS[10:20], WORDS[20:30]
+
+
+@pytest.fixture(scope="session")
+def sentences(tmp_path_factory):
+    """200 sentences whose class is which half of the words they use: a tiny model can learn it."""
+    drawn = random.Random(0)
+    rows = ["text,label"]
+    for number in range(200):
+        words = GOOD if number % 2 else BAD
+        rows.append(
+            f"{' '.join(drawn.choices(words, k=drawn.randint(3, 9)))},{'good' if number % 2 else 'bad'}"
+        )
+    path = tmp_path_factory.mktemp("data") / "sentences.csv"
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+def command(*arguments: object, store: object, **more: object) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "TOMBOLA_STORE": str(store), "OMP_NUM_THREADS": "1", "COLUMNS": "140"}
+    return subprocess.run(
+        [sys.executable, "-m", "tombola", *(str(argument) for argument in arguments)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def find_arguments(tiny_bert, sentences, out, *more):
+    return (
+        *("find", tiny_bert, "--data", sentences, "--text", "text", "--label", "label", "--out", out),
+        *("--epochs", 2, "--batch-size", 16, "--lr", "1e-2", "--max-length", 16, "--threads", 1, *more),
+    )
+
+
+@pytest.fixture(scope="session")
+def found(tiny_bert, sentences, tmp_path_factory):
+    """One IMP ticket at 30 % with two seeds, found by the command."""
+    place = tmp_path_factory.mktemp("found")
+    arguments = find_arguments(tiny_bert, sentences, place / "ticket", "--sparsity", "30%", "--seeds", "2")
+    done = command(*arguments, store=place / "store")
+    assert done.returncode == 0, done.stderr
+    return place, done, arguments
+
+
+def options(sentences):
+    return DataOptions(data=sentences, text="text", label="label")
+
+
+def planned(tiny_bert, sentences, **settings):
+    recipe = api.make_recipe(None, epochs=2, batch_size=16, learning_rate=1e-2, max_length=16)
+    return api.plan_find(
+        str(tiny_bert),
+        data=options(sentences),
+        recipe=recipe,
+        numerics=api.make_numerics(threads=1, device="cpu"),
+        **{"sparsities": (0.3,), "seeds": (0, 1), **settings},
+    )
+
+
+def test_find_leaves_a_ticket_and_says_how_to_go_on(found):
+    place, done, _ = found
+    assert {path.name for path in (place / "ticket").iterdir()} >= {
+        "ticket.json",
+        "mask.safetensors",
+        "README.md",
+    }
+    assert "tombola verify" in done.stdout
+    ticket = tombola.Ticket.from_pretrained(place / "ticket")
+    assert ticket.mask.zeros == round(0.3 * ticket.mask.size)
+    assert ticket.results["seeds"] == [0, 1]
+    assert len(ticket.results["scores"]["ticket"]["accuracy"]) == 2
+
+
+def test_a_second_find_repeats_nothing(found):
+    place, _, arguments = found
+    again = command(*arguments, "--force", "--json", store=place / "store")
+    assert again.returncode == 0, again.stderr
+    assert "0 steps to do" in again.stderr
+    (ticket,) = json.loads(again.stdout)
+    assert ticket["identity"] == tombola.Ticket.from_pretrained(place / "ticket").identity
+
+
+def test_find_refuses_to_overwrite_before_it_works(found):
+    place, _, arguments = found
+    refused = command(*arguments, store=place / "other")
+    assert refused.returncode == 2
+    assert "--force" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_dry_run_tells_steps_disk_and_time_and_runs_nothing(found, tiny_bert, sentences, tmp_path):
+    arguments = find_arguments(
+        tiny_bert, sentences, tmp_path / "t", "--sparsity", "0.3", "--dry-run", "--json"
+    )
+    told = command(*arguments, store=tmp_path / "empty")
+    assert told.returncode == 0, told.stderr
+    work = json.loads(told.stdout)
+    # Rounds of 10 %: masks after the dense training, after 10 % and after 20 %; then the ticket is retrained.
+    assert (work["steps"], work["trainings"], work["done"]) == (7, 4, 0)
+    assert work["seconds"] > 0
+    assert work["disk_bytes"] > 0
+    assert list(Store(tmp_path / "empty")) == []
+
+
+def test_inspect_shows_every_matrix(found):
+    place, _, _ = found
+    shown = command("inspect", place / "ticket", store=place / "store")
+    assert shown.returncode == 0, shown.stderr
+    assert "encoder.layer.0.attention.self.query.weight" in shown.stdout
+    told = json.loads(command("inspect", place / "ticket", "--json", store=place / "store").stdout)
+    assert told["sparsity"] == pytest.approx(0.3, abs=1e-3)
+
+
+def test_verify_answers_by_its_exit_status(found, tiny_bert, sentences):
+    place, _, _ = found
+    arguments = (
+        *(
+            "verify",
+            place / "ticket",
+            "--model",
+            tiny_bert,
+            "--data",
+            sentences,
+            "--text",
+            "text",
+            "--label",
+            "label",
+        ),
+        *("--seeds", 2, "--threads", 1, "--against", "full,random,reinit,shuffle", "--json"),
+    )
+    lenient = command(*arguments, "--criterion", "within_points:100", store=place / "store")
+    assert lenient.returncode == 0, lenient.stderr
+    told = json.loads(lenient.stdout)
+    assert [row["name"] for row in told["rows"]] == ["full", "ticket", "random", "reinit", "shuffle"]
+    assert told["sparsity"]["measured"] == told["sparsity"]["claimed"]
+    # Everything is in the store now: another criterion trains nothing.
+    impossible = command(*arguments[:-1], "--criterion", "within_ratio:1.0", store=place / "store")
+    assert impossible.returncode in (0, 1), impossible.stderr
+    assert "0 steps to do" in impossible.stderr
+    assert ("YES" in impossible.stdout) == (impossible.returncode == 0)
+
+
+def test_verify_without_the_base_model_says_what_is_missing(found):
+    place, _, _ = found
+    refused = command("verify", place / "ticket", store=place / "store")
+    assert refused.returncode == 2
+    assert "--data" in refused.stderr or "--model" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_verify_refuses_another_base_model(found, tmp_path, sentences):
+    from tests.tiny import tiny_bert_folder
+
+    place, _, _ = found
+    other = tiny_bert_folder(tmp_path / "other", seed=123)
+    refused = command(
+        *(
+            "verify",
+            place / "ticket",
+            "--model",
+            other,
+            "--data",
+            sentences,
+            "--text",
+            "text",
+            "--label",
+            "label",
+        ),
+        store=place / "store",
+    )
+    assert refused.returncode == 2
+    assert "another model" in refused.stderr
+
+
+def test_the_ticket_loads_as_theta0_times_mask(found, tiny_bert):
+    """Trap 1: bitwise θ0 × mask, for every prunable matrix; everything else is θ0."""
+    place, _, _ = found
+    ticket = tombola.Ticket.from_pretrained(place / "ticket")
+    model = ticket.model(num_labels=3, base=str(tiny_bert))
+    theta0 = pretrained_state(resolve(str(tiny_bert)))
+    weights = dict(model.base_model.named_parameters())
+    for name, tensor in theta0.items():
+        if name in weights:
+            expected = torch.where(ticket.mask[name], tensor, 0.0) if name in ticket.mask.names else tensor
+            assert torch.equal(weights[name], expected), name
+
+
+def test_masks_of_a_run_are_nested_with_exact_counts(tiny_bert, sentences, tmp_path):
+    search = planned(tiny_bert, sentences, sparsities=(0.1, 0.2, 0.3), seeds=(0,))
+    api.run_search(search, tmp_path)
+    store = Store(tmp_path)
+    masks = [load_mask(store.path(search.candidates[share][0].mask)) for share in (0.1, 0.2, 0.3)]
+    assert [mask.zeros for mask in masks] == [round(share * masks[0].size) for share in (0.1, 0.2, 0.3)]
+    assert masks[2].is_subset_of(masks[1])
+    assert masks[1].is_subset_of(masks[0])
+
+
+def test_imp_masks_equal_torch_global_unstructured(tiny_bert, sentences, tmp_path):
+    """The paper's own tool on the same trained weights; ties aside (there are none here)."""
+    from torch import nn
+    from torch.nn.utils import prune
+
+    search = planned(tiny_bert, sentences, seeds=(0,), schedule="one_shot")
+    api.run_search(search, tmp_path)
+    store = Store(tmp_path)
+    from tombola.engine.inline import run
+    from tombola.files import read_tensors
+    from tombola.plan.graph import Graph
+
+    dense = search.dense[0].out("weights.safetensors")
+    run(Graph((), (dense,)), store)
+    weights = read_tensors(store.path(dense))
+    ours = load_mask(store.path(search.candidates[0.3][0].mask))
+    modules = {}
+    for name in ours.names:
+        modules[name] = nn.Linear(1, 1, bias=False)
+        modules[name].weight = nn.Parameter(weights[name].clone())
+    prune.global_unstructured(
+        [(module, "weight") for module in modules.values()], prune.L1Unstructured, amount=ours.zeros
+    )
+    for name, module in modules.items():
+        assert torch.equal(ours[name], module.weight_mask.bool()), name
+
+
+def test_a_search_learns_something(found):
+    """Above chance by far: the journey really trains (classes are balanced)."""
+    place, _, _ = found
+    ticket = tombola.Ticket.from_pretrained(place / "ticket")
+    assert min(ticket.results["scores"]["full"]["accuracy"]) > 75
+
+
+@pytest.mark.parametrize("rewind", [0.5, "standard"])
+def test_other_rewinding_points_give_tickets_with_their_own_start(tiny_bert, sentences, tmp_path, rewind):
+    search = planned(tiny_bert, sentences, sparsities=(0.2,), seeds=(0,), rewind=rewind)
+    (ticket,) = api.run_search(search, tmp_path / "store")
+    assert ticket.start_state is not None
+    theta0 = pretrained_state(resolve(str(tiny_bert)))
+    name = ticket.mask.names[0]
+    assert not torch.equal(ticket.start_state[name], theta0[name])
+    ticket.save_pretrained(tmp_path / "ticket")
+    again = tombola.Ticket.from_pretrained(tmp_path / "ticket")
+    assert again == ticket
+    model = again.model(num_labels=2, base=str(tiny_bert))
+    weights = dict(model.base_model.named_parameters())[name]
+    assert torch.equal(weights, torch.where(ticket.mask[name], ticket.start_state[name], 0.0))
+    verified = tombola.verify(
+        tmp_path / "ticket",
+        seeds=2,
+        against=("full",),
+        store=tmp_path / "store",
+        model=str(tiny_bert),
+        data=options(sentences),
+        numerics=api.make_numerics(threads=1, device="cpu"),
+    )
+    assert verified.measured_sparsity == verified.claimed_sparsity
+
+
+def test_with_model_leaves_a_trained_model_that_loads_in_one_line(tiny_bert, sentences, tmp_path):
+    arguments = find_arguments(
+        tiny_bert, sentences, tmp_path / "t", "--sparsity", "0.3", "--schedule", "one_shot", "--with-model"
+    )
+    done = command(*arguments, store=tmp_path / "store")
+    assert done.returncode == 0, done.stderr
+    model = tombola.load(tmp_path / "t")
+    ticket = tombola.Ticket.from_pretrained(tmp_path / "t")
+    weights = dict(model.base_model.named_parameters())
+    for name in ticket.mask.names:
+        assert not bool(weights[name][~ticket.mask[name]].any())
+
+
+@pytest.mark.parametrize("method", list(METHODS))
+def test_every_method_finds_a_ticket(tiny_bert, sentences, tmp_path, method):
+    ticket = tombola.find(
+        str(tiny_bert),
+        method=method,
+        sparsity=0.5,
+        store=tmp_path,
+        data=options(sentences),
+        schedule="one_shot",
+        recipe=api.make_recipe(None, epochs=1, batch_size=32, learning_rate=1e-2, max_length=16),
+        numerics=api.make_numerics(threads=1, device="cpu"),
+    )
+    assert ticket.mask.zeros == round(0.5 * ticket.mask.size)
+    assert ticket.method == method
+
+
+def test_kill_9_anywhere_and_the_same_bytes_come_out(tiny_bert, sentences, tmp_path, found):
+    """The command is killed three times at different moments; what it finds in the end is what it always finds."""
+    place, _, _ = found
+    arguments = find_arguments(tiny_bert, sentences, tmp_path / "ticket", "--sparsity", "30%", "--seeds", "2")
+    environment = {**os.environ, "TOMBOLA_STORE": str(tmp_path / "store"), "OMP_NUM_THREADS": "1"}
+    for number in range(3):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tombola", *(str(argument) for argument in arguments)],
+            env=environment,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+        )
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith(f"[{2 * number + 1}/"):
+                break
+        time.sleep(0.05 * number)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stderr.close()
+    done = command(*arguments, store=tmp_path / "store")
+    assert done.returncode == 0, done.stderr
+    mine, undisturbed = Store(tmp_path / "store"), Store(place / "store")
+    runs = set(mine)
+    assert runs
+    for identity in runs:
+        one, other = mine.run(identity), undisturbed.run(identity)
+        assert one is not None
+        assert other is not None
+        assert one.outputs == other.outputs, "every hash of every output"
+    assert (tmp_path / "ticket" / "mask.safetensors").read_bytes() == (
+        place / "ticket" / "mask.safetensors"
+    ).read_bytes()
