@@ -156,3 +156,15 @@ def test_numbers_stay_float32() -> None:
     batch = collate(encoded(np.array([0.5, 1.5, 2.5], np.float32)), [2, 0])
     assert batch["labels"].dtype == torch.float32
     assert batch["labels"].tolist() == [2.5, 0.5]
+
+
+def test_a_small_set_is_not_cut_the_same_way_in_every_epoch():
+    """Trap 9 where everything fits into one window: few pairs of examples meet again."""
+    lengths = np.random.default_rng(0).integers(5, 60, 640)
+
+    def pairs(epoch):
+        batches = epoch_batches(lengths, 32, seed=1, epoch=epoch)
+        return {(a, b) for batch in batches for a in batch.tolist() for b in batch.tolist() if a < b}
+
+    first, second = pairs(0), pairs(1)
+    assert len(first & second) / len(first) < 0.3

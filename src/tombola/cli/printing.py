@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from tombola.verifying.verification import Row, Verification
 
 
+#: Of tables that go into a file or a pipe.
+WIDTH = 110
+
+
 def print_json(value: Any) -> None:
     """One JSON document, nothing else."""
     print(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True))
@@ -25,10 +29,14 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for number, column in enumerate(columns):
-        table.add_column(column, no_wrap=number == 0, overflow="fold")
+        # Only the last column holds sentences; names and numbers stay whole.
+        table.add_column(column, no_wrap=number < len(columns) - 1, overflow="fold")
     for row in rows:
         table.add_row(*(cell.replace("[", "\\[") for cell in row))
-    Console(soft_wrap=False).print(table)
+    console = Console(soft_wrap=False)
+    if not console.is_terminal:
+        console.width = WIDTH
+    console.print(table)
 
 
 def print_verification(found: Verification) -> None:
@@ -37,11 +45,11 @@ def print_verification(found: Verification) -> None:
     columns = [
         "",
         "sparsity",
-        *(f"{metric} mean ± std" for metric in metrics),
+        *metrics,
         "median",
         "best",
         "ticket − row",
-        "95 %",
+        "95 % interval",
         "p",
     ]
     print_table(columns, [_cells(row, metrics) for row in found.rows])

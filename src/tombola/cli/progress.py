@@ -67,6 +67,8 @@ class Bar:
         self._clock.plan(pending)
         if pending:
             self._bar.start()
+            if self._task is not None:
+                self._bar.remove_task(self._task)
             self._task = self._bar.add_task("planning", total=max(self._clock.total, 1), left="")
 
     def began(self, step: Step) -> None:
@@ -110,6 +112,8 @@ class _Clock:
 
     def plan(self, pending: tuple[Step, ...]) -> None:
         self.total = sum(step.cost for step in pending)
+        self._finished = self._current = self._skipped = 0
+        self._first.clear()
         self._started = time.monotonic()
 
     def move(self, step: Step, done: int) -> None:

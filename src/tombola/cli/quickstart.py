@@ -13,8 +13,8 @@ from tombola.cli import options
 SETTINGS = {
     "model": "minilm-l6",
     "task": "rotten-tomatoes",
-    "max_train": 3000,
-    "sparsity": 0.5,
+    "max_train": 2400,
+    "sparsity": 0.4,
     "epochs": 2,
     "learning_rate": 5e-5,
     "max_length": 64,

@@ -39,7 +39,7 @@ METHODS: dict[str, Method] = {
         Method(
             "imp",
             "iterative magnitude pruning with rewinding: train, drop the smallest weights, rewind, repeat",
-            "tombola.finding.imp",
+            "tombola.finding.iterative_magnitude",
             aliases=("iterative-magnitude-pruning", "lth"),
         ),
         Method(

@@ -139,7 +139,7 @@ def random_mask(
             "seed": seed,
         },
         inputs={} if like is None else {"like": like},
-        label=f"random mask, seed {seed}",
+        label="random mask",
     )
 
 
