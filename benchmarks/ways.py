@@ -20,7 +20,7 @@ from tombola.masks.weight_mask import WeightMask
 from tombola.models.anatomy import backbone_of
 from tombola.models.build import load_tokenizer
 from tombola.models.resolve import resolve
-from tombola.tasks.batching import collate
+from tombola.tasks.batching import MULTIPLE, collate
 from tombola.training.callback import TicketCallback
 from tombola.training.loop import train
 from tombola.training.numerics import autocast, on_device
@@ -39,15 +39,23 @@ class Way:
     padded: bool = False
 
 
-def ours(setting: Setting, sample: Sample, turn: Turn, *, masked: bool = True) -> None:
-    """tombola's own loop, as it is, over the sampled batches of an epoch instead of all of them."""
+def ours(
+    setting: Setting, sample: Sample, turn: Turn, *, masked: bool = True, multiple: int = MULTIPLE
+) -> None:
+    """tombola's own loop, as it is, over the sampled batches of an epoch instead of all of them.
+
+    Another ``multiple`` than the loop's own shows what rounding up the width of a batch costs.
+    """
     model = fresh_model(setting)
     sparsity = FixedMask(magnitude_mask(model, setting.sparsity)) if masked else Dense()
 
     def sampled(start: int, **_: Any) -> Iterator[tuple[int, int, np.ndarray]]:
         return ((step, 0, sample.rows(step)) for step in range(start, sample.steps))
 
-    with patch("tombola.training.loop.batches_from", sampled):
+    with (
+        patch("tombola.training.loop.batches_from", sampled),
+        patch("tombola.training.loop.collate", partial(collate, multiple=multiple)),
+    ):
         train(
             model,
             sample.data,
@@ -174,6 +182,7 @@ def _features(sample: Sample) -> list[dict[str, Any]]:
 WAYS: dict[str, Way] = {
     "ours": Way("buckets", ours),
     "ours, dense": Way("buckets", partial(ours, masked=False)),
+    "ours, not rounded": Way("buckets", partial(ours, multiple=1)),
     "papers": Way("random", papers, padded=True),
     "padding": Way("random", partial(papers, pad=False)),
     "padding and buckets": Way("buckets", partial(papers, pad=False)),
