@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tombola.engine.inline import Reporter
+    from tombola.engine.store import Store
     from tombola.plan.graph import Graph
     from tombola.ticket import Ticket
     from tombola.verifying.verification import Verification, VerificationPlan
@@ -222,18 +223,33 @@ def run_verification(
     """Run a planned verification and judge it."""
     from tombola.engine.inline import run
     from tombola.engine.store import Store
-    from tombola.verifying.criteria import parse
-    from tombola.verifying.verification import judge
 
     opened = Store(store or default_store())
     run(plan.graph, opened, reporter=reporter)
-    return judge(
-        plan,
-        lambda step: opened.read_json(step.out("metrics.json")),
-        zeros=ticket.mask.zeros,
-        fixed_mask=True,
-        criterion=parse(settings.criterion),
-    )
+    return _judged(plan, opened, ticket.mask.zeros, settings.criterion)
+
+
+def find_and_verify(
+    search: Search,
+    seeds: tuple[int, ...],
+    criterion: str,
+    store: Path | str | None = None,
+    reporter: Reporter | None = None,
+) -> tuple[tuple[Ticket, ...], Verification]:
+    """Search and verification of its first ticket as one graph: what both need is trained once."""
+    from tombola.engine.inline import run
+    from tombola.engine.store import Store
+    from tombola.finding.outcome import tickets_of
+    from tombola.masks.selection import zeros_wanted
+    from tombola.verifying.verification import plan_verification
+
+    opened = Store(store or default_store())
+    sparsity, first = search.settings.sparsities[0], search.settings.seeds[0]
+    zeros = zeros_wanted(search.problem.model.prunable, sparsity)
+    tickets = dict.fromkeys(seeds, search.candidates[sparsity][first])
+    plan = plan_verification(search.problem, tickets, zeros)
+    run(search.graph + plan.graph, opened, reporter=reporter)
+    return tickets_of(search, opened.read_json, opened.path), _judged(plan, opened, zeros, criterion)
 
 
 def load(folder: Path | str) -> Any:
@@ -250,6 +266,19 @@ def as_seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
             f"{seeds} is no number of seeds", where="seeds", todo="give 1 or more, or a list of seeds"
         )
     return tuple(range(seeds)) if isinstance(seeds, int) else tuple(int(seed) for seed in seeds)
+
+
+def _judged(plan: VerificationPlan, store: Store, zeros: int, criterion: str) -> Verification:
+    from tombola.verifying.criteria import parse
+    from tombola.verifying.verification import judge
+
+    return judge(
+        plan,
+        lambda step: store.read_json(step.out("metrics.json")),
+        zeros=zeros,
+        fixed_mask=True,
+        criterion=parse(criterion),
+    )
 
 
 def _problem_of(ticket: Ticket, settings: VerifySettings) -> Problem:

@@ -23,6 +23,10 @@ SETTINGS = {
 }
 
 
+#: Of the paper's criteria the one that three seeds can decide.
+CRITERION = "within_points:2"
+
+
 def quickstart(
     seeds: options.Seeds = None,
     out: Annotated[Path, typer.Option("--out", help="Folder of the ticket.")] = Path("tickets/quickstart"),
@@ -65,19 +69,10 @@ def quickstart(
         )
     watching = reporter()
     try:
-        (ticket,) = api.run_search(search, store, watching)
-        ticket.save_pretrained(out, force=True)
-        settings = api.VerifySettings(
-            seeds=chosen,
-            against=("full", "random"),
-            criterion="within_points:2",
-            data=data,
-            numerics=numerics,
-        )
-        plan = api.plan_verify(ticket, out, settings)
-        found = api.run_verification(plan, ticket, settings, store, watching)
+        (ticket,), found = api.find_and_verify(search, chosen, CRITERION, store, watching)
     finally:
         watching.close()
+    ticket.save_pretrained(out, force=True)
     if as_json:
         print_json({"folder": str(out), "ticket": ticket.identity, "verification": verification_json(found)})
         return
