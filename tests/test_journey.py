@@ -345,3 +345,35 @@ def test_kill_9_anywhere_and_the_same_bytes_come_out(tiny_bert, sentences, tmp_p
     assert (tmp_path / "ticket" / "mask.safetensors").read_bytes() == (
         place / "ticket" / "mask.safetensors"
     ).read_bytes()
+
+
+def test_the_pooler_can_be_left_out_of_the_mask(tiny_bert, sentences, tmp_path):
+    kept = planned(tiny_bert, sentences, seeds=(0,), method="magnitude", keep_pooler=True)
+    whole = planned(tiny_bert, sentences, seeds=(0,), method="magnitude")
+    (ticket,) = api.run_search(kept, tmp_path / "store")
+    assert "pooler.dense.weight" in whole.problem.model.shapes
+    assert "pooler.dense.weight" not in ticket.mask.names
+    assert ticket.mask.zeros == round(0.3 * kept.problem.model.prunable)
+    assert kept.dense == whole.dense, "what a mask may cover does not change the full model"
+    ticket.save_pretrained(tmp_path / "ticket")
+    verified = tombola.verify(
+        tmp_path / "ticket",
+        seeds=2,
+        against=("full", "random"),
+        store=tmp_path / "store",
+        model=str(tiny_bert),
+        data=options(sentences),
+        numerics=api.make_numerics(threads=1, device="cpu"),
+    )
+    assert verified.claimed_sparsity == verified.measured_sparsity
+    assert verified.row("random").sparsity == verified.claimed_sparsity
+
+
+def test_a_mask_that_empties_a_matrix_is_said(tiny_bert, sentences, tmp_path):
+    arguments = find_arguments(
+        tiny_bert, sentences, tmp_path / "t", "--sparsity", "99.9%", "--method", "magnitude", "--epochs", "1"
+    )
+    done = command(*arguments, store=tmp_path / "store")
+    assert done.returncode == 0, done.stderr
+    assert "removes every weight of" in done.stderr
+    assert "--keep-pooler" in done.stderr

@@ -76,6 +76,7 @@ def plan_find(
     step: float | None = None,
     rewind: Rewind = 0.0,
     scope: str = "global",
+    keep_pooler: bool = False,
     data: DataOptions | None = None,
     recipe: Recipe | None = None,
     numerics: Numerics | None = None,
@@ -98,7 +99,13 @@ def plan_find(
             todo="leave it out, or use --method imp",
         )
     whole = make_problem(
-        model, revision, task, data or DataOptions(), recipe or make_recipe(task), numerics or make_numerics()
+        model,
+        revision,
+        task,
+        data or DataOptions(),
+        recipe or make_recipe(task),
+        numerics or make_numerics(),
+        keep_pooler=keep_pooler,
     )
     return plan_search(whole, settings, chosen)
 
@@ -319,6 +326,7 @@ def _problem_of(ticket: Ticket, settings: VerifySettings) -> Problem:
         data,
         recipe,
         numerics,
+        keep_pooler=not set(ticket.model.get("optional", ())) & set(ticket.mask.names),
     )
     if whole.model.fingerprint != ticket.model["fingerprint"]:
         raise MaskMismatch(

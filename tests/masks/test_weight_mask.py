@@ -206,3 +206,8 @@ def test_laws(first: list[bool], data: st.DataObject) -> None:
     assert a.is_subset_of(b) == (a & b == a)
     assert (a == b) == (a.digest() == b.digest())
     assert a.kept + a.zeros == a.size
+
+
+def test_emptied_names_the_tensors_that_keep_nothing():
+    mask = WeightMask({"a": torch.tensor([True, False]), "b": torch.tensor([False, False])})
+    assert mask.emptied == ("b",)

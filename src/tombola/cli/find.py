@@ -40,6 +40,9 @@ def find(
         ),
     ] = "0",
     scope: Annotated[str, typer.Option("--scope", help="Of random masks: global or layer.")] = "global",
+    keep_pooler: Annotated[
+        bool, typer.Option("--keep-pooler", help="Never prune the pooler, which a global ranking may empty.")
+    ] = False,
     data_dir: options.DataDir = None,
     data: options.Data = None,
     eval_data: options.EvalData = None,
@@ -88,6 +91,7 @@ def find(
         step=step,
         rewind=rewinding,
         scope=scope,
+        keep_pooler=keep_pooler,
         data=DataOptions(
             data_dir=data_dir,
             data=data,
@@ -118,6 +122,8 @@ def find(
     for ticket, folder in zip(tickets, folders.values(), strict=True):
         trained = api.trained_model(search, ticket.settings["sparsity"], store) if with_model else None
         ticket.save_pretrained(folder, force=force, model=trained)
+        if ticket.mask.emptied:
+            tell_emptied(ticket, folder)
     if as_json:
         print_json(
             [_as_json(ticket, folder) for ticket, folder in zip(tickets, folders.values(), strict=True)]
@@ -132,6 +138,18 @@ def find(
 
 def load_line(folder: Path) -> str:
     return f'tombola.Ticket.from_pretrained("{folder}").model()'
+
+
+def tell_emptied(ticket: Ticket, folder: Path) -> None:
+    """A matrix without any weight lets nothing through: most often the reason for a ticket at chance level."""
+    names = ticket.mask.emptied
+    todo = "a lower sparsity"
+    if set(names) & set(ticket.model.get("optional", ())):
+        todo += ", or --keep-pooler"
+    typer.echo(
+        f"tombola: note: the mask removes every weight of {', '.join(names)}\n  where: {folder}\n  to do: {todo}",
+        err=True,
+    )
 
 
 def out_folder(search: Search, sparsity: float, out: Path | None) -> Path:

@@ -117,6 +117,11 @@ class WeightMask(Mapping[str, torch.Tensor]):
         """The kept share of every tensor."""
         return {name: self._density_of(name) for name in self._entries}
 
+    @property
+    def emptied(self) -> tuple[str, ...]:
+        """The tensors that keep no weight at all: nothing passes through them but a bias."""
+        return tuple(name for name, count in self._counts.items() if count == 0)
+
     def _density_of(self, name: str) -> float:
         if name not in self._entries:
             raise MaskMismatch("the mask has no such tensor", where=name, todo=nearest(name, self.names))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tombola.training.recipe import Numerics, Recipe
 
 
-def model_facts(name: str, revision: str | None, task: TaskFacts) -> ModelFacts:
+def model_facts(name: str, revision: str | None, task: TaskFacts, keep_pooler: bool = False) -> ModelFacts:
     """Fingerprint a pre-trained model and list what it offers to prune as the task's model class uses it."""
     from tombola.models.anatomy import anatomy_of
     from tombola.models.build import HeadSpec, build_model
@@ -32,6 +32,7 @@ def model_facts(name: str, revision: str | None, task: TaskFacts) -> ModelFacts:
     source = _source(name, revision)
     model = build_model(source, HeadSpec(task.kind, task.outputs), head_seed=0)  # type: ignore[arg-type]
     anatomy = anatomy_of(model)
+    optional = tuple(anatomy.optional)
     return ModelFacts(
         name=name if source.kind != "folder" else source.folder.name,
         kind=source.kind,
@@ -40,8 +41,10 @@ def model_facts(name: str, revision: str | None, task: TaskFacts) -> ModelFacts:
         family=anatomy.family,
         prefix=anatomy.prefix,
         tokenizer=_tokenizer_fingerprint(name, revision),
-        shapes=dict(anatomy.shapes),
-        optional=tuple(anatomy.optional),
+        shapes={
+            name: shape for name, shape in anatomy.shapes.items() if not (keep_pooler and name in optional)
+        },
+        optional=() if keep_pooler else optional,
         source={"name": name, "revision": revision},
     )
 
@@ -72,10 +75,15 @@ def problem(
     options: DataOptions,
     recipe: Recipe,
     numerics: Numerics,
+    *,
+    keep_pooler: bool = False,
 ) -> Problem:
-    """Everything that the trainings of one search or verification share."""
+    """Everything that the trainings of one search or verification share.
+
+    ``keep_pooler`` leaves the pooler out of what masks cover; it is trained all the same.
+    """
     facts = task_facts(task, options)
-    return Problem(model_facts(model, revision, facts), facts, recipe, numerics)
+    return Problem(model_facts(model, revision, facts, keep_pooler), facts, recipe, numerics)
 
 
 def model_source(source: Mapping[str, Any], fingerprint: str) -> ModelSource:
