@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -12,7 +11,6 @@ import time
 
 import pytest
 import torch
-from tests.tiny import WORDS
 
 import tombola
 from tombola import api
@@ -22,23 +20,6 @@ from tombola.masks.packing import load_mask
 from tombola.models.build import pretrained_state
 from tombola.models.resolve import resolve
 from tombola.tasks.task import DataOptions
-
-GOOD, BAD = WORDS[10:20], WORDS[20:30]
-
-
-@pytest.fixture(scope="session")
-def sentences(tmp_path_factory):
-    """200 sentences whose class is which half of the words they use: a tiny model can learn it."""
-    drawn = random.Random(0)
-    rows = ["text,label"]
-    for number in range(200):
-        words = GOOD if number % 2 else BAD
-        rows.append(
-            f"{' '.join(drawn.choices(words, k=drawn.randint(3, 9)))},{'good' if number % 2 else 'bad'}"
-        )
-    path = tmp_path_factory.mktemp("data") / "sentences.csv"
-    path.write_text("\n".join(rows) + "\n")
-    return path
 
 
 def command(*arguments: object, store: object, **more: object) -> subprocess.CompletedProcess[str]:

@@ -151,3 +151,17 @@ def test_method_names_aliases_and_typos():
     with pytest.raises(UsageError, match="no method 'impp'"):
         get_method("impp")
     assert all(callable(method.plan) for method in METHODS.values())
+
+
+def test_the_documented_method_is_what_one_shot_imp_plans():
+    """docs/add-a-method.md: its code runs, and gives the very steps of the shipped method."""
+    import re
+    from pathlib import Path
+
+    page = (Path(__file__).parent.parent.parent / "docs" / "add-a-method.md").read_text()
+    names: dict = {}
+    exec(re.search(r"```python\n(.*?)```", page, re.S).group(1), names)  # type: ignore[union-attr]
+    settings = SearchSettings(sparsities=(0.3,), schedule="one_shot")
+    written = names["plan"](made_up_problem(), settings, 0)
+    assert written[0.3].mask == plan("imp", sparsities=(0.3,), schedule="one_shot").candidates[0.3][0].mask
+    assert written[0.3].start == plan("imp", sparsities=(0.3,), schedule="one_shot").candidates[0.3][0].start
