@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,7 +21,7 @@ from tombola.masks.weight_mask import WeightMask
 from tombola.models.anatomy import backbone_of
 from tombola.models.build import load_tokenizer
 from tombola.models.resolve import resolve
-from tombola.tasks.batching import MULTIPLE, collate
+from tombola.tasks.batching import collate
 from tombola.training.callback import TicketCallback
 from tombola.training.loop import train
 from tombola.training.numerics import autocast, on_device
@@ -40,11 +41,11 @@ class Way:
 
 
 def ours(
-    setting: Setting, sample: Sample, turn: Turn, *, masked: bool = True, multiple: int = MULTIPLE
+    setting: Setting, sample: Sample, turn: Turn, *, masked: bool = True, multiple: int | None = None
 ) -> None:
     """tombola's own loop, as it is, over the sampled batches of an epoch instead of all of them.
 
-    Another ``multiple`` than the loop's own shows what rounding up the width of a batch costs.
+    A ``multiple`` instead of the loop's own shows what rounding up the width of a batch costs.
     """
     model = fresh_model(setting)
     sparsity = FixedMask(magnitude_mask(model, setting.sparsity)) if masked else Dense()
@@ -52,10 +53,10 @@ def ours(
     def sampled(start: int, **_: Any) -> Iterator[tuple[int, int, np.ndarray]]:
         return ((step, 0, sample.rows(step)) for step in range(start, sample.steps))
 
-    with (
-        patch("tombola.training.loop.batches_from", sampled),
-        patch("tombola.training.loop.collate", partial(collate, multiple=multiple)),
-    ):
+    rounding = (
+        patch("tombola.training.loop.width_multiple", lambda device: multiple) if multiple else nullcontext()
+    )
+    with patch("tombola.training.loop.batches_from", sampled), rounding:
         train(
             model,
             sample.data,
@@ -182,7 +183,7 @@ def _features(sample: Sample) -> list[dict[str, Any]]:
 WAYS: dict[str, Way] = {
     "ours": Way("buckets", ours),
     "ours, dense": Way("buckets", partial(ours, masked=False)),
-    "ours, not rounded": Way("buckets", partial(ours, multiple=1)),
+    "ours, rounded to 8": Way("buckets", partial(ours, multiple=8)),
     "papers": Way("random", papers, padded=True),
     "padding": Way("random", partial(papers, pad=False)),
     "padding and buckets": Way("buckets", partial(papers, pad=False)),

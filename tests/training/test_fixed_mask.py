@@ -240,7 +240,7 @@ def _plain_loop(model: Any, data: Encoded, recipe: Recipe, mask: WeightMask | No
             for group in optimizer.param_groups:
                 group["lr"] = recipe.learning_rate * (total - step) / total
             torch.manual_seed(streams.derive(0, "search", "dropout", step))
-            batch = collate(data, indices)
+            batch = collate(data, indices, multiple=1)
             loss = torch.nn.functional.cross_entropy(
                 model(**{name: tensor for name, tensor in batch.items() if name != "labels"}).logits,
                 batch["labels"],

@@ -20,7 +20,7 @@ from tombola.tasks.encoding import Encoded, encode
 __all__ = ["Encoded", "collate", "encode", "epoch_batches", "evaluation_batches", "padding_share"]
 
 Order = Literal["buckets", "random"]
-#: Rows of a multiple of 8 tokens suit tensor cores and AVX lanes.
+#: Rows of a multiple of 8 tokens suit tensor cores.
 MULTIPLE = 8
 
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from tombola.tasks.batching import collate, evaluation_batches
 from tombola.tasks.encoding import Encoded
-from tombola.training.numerics import applied, autocast, on_device
+from tombola.training.numerics import applied, autocast, on_device, width_multiple
 from tombola.training.recipe import Numerics
 
 
@@ -26,7 +26,9 @@ def evaluate(model: nn.Module, data: Encoded, numerics: Numerics, batch_size: in
         model.to(device).eval()
         try:
             for indices in evaluation_batches(data.lengths, batch_size):
-                batch: dict[str, Any] = on_device(collate(data, indices), device)
+                batch: dict[str, Any] = on_device(
+                    collate(data, indices, multiple=width_multiple(device)), device
+                )
                 batch.pop("labels", None)
                 with autocast(numerics):
                     logits.append(model(**batch).logits.float())

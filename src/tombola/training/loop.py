@@ -21,7 +21,7 @@ from tombola.tasks.encoding import Encoded
 from tombola.training.checkpoint import Checkpoints
 from tombola.training.evaluate import evaluate
 from tombola.training.history import History, TrainingResult
-from tombola.training.numerics import applied, autocast, on_device
+from tombola.training.numerics import applied, autocast, on_device, width_multiple
 from tombola.training.optimizers import build_optimizer, load_optimizer_state, set_learning_rate
 from tombola.training.order import batches_from
 from tombola.training.ranks import ALONE, Ranks
@@ -177,7 +177,7 @@ def _backward(
     loss = torch.zeros((), device=device)
     for part, weight in ranks.micro_batches(indices, numerics.micro_batch):
         pad_to = recipe.max_length if recipe.padding == "max_length" else None
-        batch = on_device(collate(data, part, pad_to=pad_to), device)
+        batch = on_device(collate(data, part, pad_to=pad_to, multiple=width_multiple(device)), device)
         labels = batch.pop("labels")
         with autocast(numerics):
             logits = model(**batch).logits

@@ -66,6 +66,12 @@ def autocast(numerics: Numerics) -> AbstractContextManager[object]:
     return torch.autocast(numerics.device, dtype=torch.bfloat16, enabled=numerics.precision == "bf16")
 
 
+def width_multiple(device: torch.device) -> int:
+    """What the width of a batch is rounded up to: tensor cores want rows of 8, a CPU's step is linear in the width
+    (rounding cost a third of the speed on CoLA, benchmarks/RESULTS.md)."""
+    return 8 if device.type == "cuda" else 1
+
+
 def on_device(batch: Mapping[str, Tensor], device: torch.device) -> dict[str, Tensor]:
     """The batch where the model is; pinned and not waited for when that is a GPU."""
     if device.type == "cpu":
