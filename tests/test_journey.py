@@ -358,3 +358,37 @@ def test_a_mask_that_empties_a_matrix_is_said(tiny_bert, sentences, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "removes every weight of" in done.stderr
     assert "--keep-pooler" in done.stderr
+
+
+def test_ctrl_c_leaves_a_state_to_go_on_from_and_says_how(tiny_bert, sentences, tmp_path, found):
+    """Stopped between two steps with a checkpoint; the same command goes on to the same bytes."""
+    place, _, _ = found
+    arguments = find_arguments(tiny_bert, sentences, tmp_path / "ticket", "--sparsity", "30%", "--seeds", "2")
+    slow = "import sys, time, tombola.training.loop as loop\n"
+    slow += "former = loop.collate\n"
+    slow += "def collate(*a, **k):\n    time.sleep(0.1)\n    return former(*a, **k)\n"
+    slow += "loop.collate = collate\nfrom tombola.cli.app import main\nmain()\n"
+    process = subprocess.Popen(
+        [sys.executable, "-c", slow, *(str(argument) for argument in arguments)],
+        env={**os.environ, "TOMBOLA_STORE": str(tmp_path / "store"), "OMP_NUM_THREADS": "1"},
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("[1/"):
+            break
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130, told
+    assert "stopped" in told
+    assert "type the same command again" in told
+    assert "Traceback" not in told
+    assert list((tmp_path / "store" / "running").glob("*/checkpoints/*")), "a checkpoint to go on from"
+    done = command(*arguments, store=tmp_path / "store")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "ticket" / "mask.safetensors").read_bytes() == (
+        place / "ticket" / "mask.safetensors"
+    ).read_bytes()

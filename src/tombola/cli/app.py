@@ -62,13 +62,6 @@ def main() -> None:
             print(json.dumps({"error": {"what": error.what, "where": error.where, "to_do": error.todo}}))
         print(f"tombola: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print(
-            "\ntombola: stopped. Finished runs are kept; the training under way goes on from its last checkpoint\n"
-            "  to do: type the same command again",
-            file=sys.stderr,
-        )
-        sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)

@@ -114,11 +114,8 @@ def find(
         tell_work(search.graph, store, as_json, {"folders": [str(folder) for folder in folders.values()]})
         return
     refuse_existing(list(folders.values()), force)
-    watching = reporter()
-    try:
+    with reporter() as watching:
         tickets = api.run_search(search, store, watching, with_model=with_model)
-    finally:
-        watching.close()
     for ticket, folder in zip(tickets, folders.values(), strict=True):
         trained = api.trained_model(search, ticket.settings["sparsity"], store) if with_model else None
         ticket.save_pretrained(folder, force=force, model=trained)

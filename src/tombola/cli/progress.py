@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -135,6 +136,58 @@ class _Clock:
         return duration(seconds)
 
 
+class Watched:
+    """A reporter that turns Ctrl-C within a training into a stop between two steps, where a checkpoint is written.
+
+    The second Ctrl-C, or one outside a training, stops at once: the last checkpoint is then the periodic one.
+    """
+
+    def __init__(self, shown: Lines | Bar) -> None:
+        self._shown = shown
+        self._within_training = False
+        self._asked = False
+        self._former: Any = None
+
+    def __enter__(self) -> Watched:
+        self._former = signal.signal(signal.SIGINT, self._interrupted)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._former)
+        self._shown.close()
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            _say(
+                "tombola: stopped. Finished runs are kept; the training under way goes on from its checkpoint\n"
+                "  to do: type the same command again"
+            )
+
+    def _interrupted(self, *_: object) -> None:
+        if self._asked or not self._within_training:
+            raise KeyboardInterrupt
+        self._asked = True
+        _say("stopping after this step …")
+
+    def planned(self, pending: tuple[Step, ...], done: int) -> None:
+        self._shown.planned(pending, done)
+
+    def began(self, step: Step) -> None:
+        self._shown.began(step)
+
+    def moved(self, step: Step, done: int, total: int) -> None:
+        self._within_training = done < total
+        self._shown.moved(step, done, total)
+        self._stop_if_asked()
+
+    def ended(self, step: Step, seconds: float) -> None:
+        self._within_training = False
+        self._shown.ended(step, seconds)
+        self._stop_if_asked()
+
+    def _stop_if_asked(self) -> None:
+        if self._asked:
+            raise KeyboardInterrupt
+
+
 def duration(seconds: float) -> str:
     """``42 s``, ``3 min 05 s``, ``2 h 10 min``."""
     whole = round(seconds)
@@ -145,9 +198,9 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
-def reporter() -> Lines | Bar:
-    """A bar where a person is looking, lines where a file is written."""
-    return Bar() if sys.stderr.isatty() else Lines()
+def reporter() -> Watched:
+    """A bar where a person is looking, lines where a file is written; to be used in a ``with`` block."""
+    return Watched(Bar() if sys.stderr.isatty() else Lines())
 
 
 def _say(text: str) -> None:

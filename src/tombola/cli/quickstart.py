@@ -67,11 +67,8 @@ def quickstart(
             f"({SETTINGS['max_train']} sentences, {SETTINGS['epochs']} epochs), then verifying it over "
             f"{len(chosen)} seeds."
         )
-    watching = reporter()
-    try:
+    with reporter() as watching:
         (ticket,), found = api.find_and_verify(search, chosen, CRITERION, store, watching)
-    finally:
-        watching.close()
     ticket.save_pretrained(out, force=True)
     if as_json:
         print_json({"folder": str(out), "ticket": ticket.identity, "verification": verification_json(found)})

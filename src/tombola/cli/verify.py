@@ -56,7 +56,7 @@ def verify(
     from tombola.cli.find import tell_work
     from tombola.cli.printing import print_json, print_verification, verification_json
     from tombola.cli.progress import reporter
-    from tombola.tasks.task import DataOptions
+    from tombola.tasks.task import DataOptions, overlap_warning
     from tombola.ticket import Ticket
     from tombola.verifying.criteria import parse
 
@@ -90,11 +90,11 @@ def verify(
     if dry_run:
         tell_work(plan.graph, store, as_json, {"ticket": str(Path(ticket))})
         return
-    watching = reporter()
-    try:
+    found_on, verified_on = str((loaded.task or {}).get("name")), plan.problem.task.name
+    if found_on != verified_on and (warning := overlap_warning(found_on, verified_on)):
+        typer.echo(f"tombola: note: {warning}", err=True)
+    with reporter() as watching:
         found = api.run_verification(plan, loaded, settings, store, watching)
-    finally:
-        watching.close()
     if as_json:
         print_json(verification_json(found))
     else:
