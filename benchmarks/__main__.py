@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.worker import ROOT
 
 #: fp32 steps take longer: fewer of them.
-PASSES = {"fp32": 2, "bf16": 3}
+PASSES = {"fp32": 2, "bf16": 2}
 
 METHOD = """\
 Method: every way of training runs in a process of its own and takes one step when it is its turn, the order

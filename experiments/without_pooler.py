@@ -62,7 +62,8 @@ def main() -> None:
     for planned in rows.values():
         graph = graph + planned.graph
     store = Store(options.store)
-    run(graph, store, reporter=reporter())
+    with reporter() as watching:
+        run(graph, store, reporter=watching)
 
     def scores(steps: dict[int, Any]) -> list[float]:
         return [
