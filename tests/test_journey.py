@@ -356,7 +356,7 @@ def test_a_mask_that_empties_a_matrix_is_said(tiny_bert, sentences, tmp_path):
     )
     done = command(*arguments, store=tmp_path / "store")
     assert done.returncode == 0, done.stderr
-    assert "removes every weight of" in done.stderr
+    assert "the mask removes" in done.stderr
     assert "--keep-pooler" in done.stderr
 
 

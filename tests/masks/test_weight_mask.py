@@ -208,6 +208,9 @@ def test_laws(first: list[bool], data: st.DataObject) -> None:
     assert a.kept + a.zeros == a.size
 
 
-def test_emptied_names_the_tensors_that_keep_nothing():
+def test_emptied_names_the_tensors_that_keep_next_to_nothing():
     mask = WeightMask({"a": torch.tensor([True, False]), "b": torch.tensor([False, False])})
     assert mask.emptied == ("b",)
+    one_of_a_thousand = torch.zeros(1000, dtype=torch.bool)
+    one_of_a_thousand[3] = True
+    assert WeightMask({"a": one_of_a_thousand}).emptied == ("a",)

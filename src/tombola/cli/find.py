@@ -138,13 +138,14 @@ def load_line(folder: Path) -> str:
 
 
 def tell_emptied(ticket: Ticket, folder: Path) -> None:
-    """A matrix without any weight lets nothing through: most often the reason for a ticket at chance level."""
+    """A matrix with next to no weights lets nothing through: often the reason for a ticket at chance level."""
     names = ticket.mask.emptied
+    shares = ", ".join(f"{ticket.mask.sparsity_of(name):.1%} of {name}" for name in names)
     todo = "a lower sparsity"
     if set(names) & set(ticket.model.get("optional", ())):
         todo += ", or --keep-pooler"
     typer.echo(
-        f"tombola: note: the mask removes every weight of {', '.join(names)}\n  where: {folder}\n  to do: {todo}",
+        f"tombola: note: the mask removes {shares}\n  where: {folder}\n  to do: {todo}",
         err=True,
     )
 

@@ -16,6 +16,10 @@ SAFE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z0-9_]+)*", re.ASCII)
 LONGEST_NAME = 512
 
 
+#: A tensor that keeps a smaller share than this lets next to nothing through.
+EMPTIED_BELOW = 0.01
+
+
 class WeightMask(Mapping[str, torch.Tensor]):
     """An immutable mapping: backbone-relative parameter name -> boolean CPU tensor; True keeps the weight.
 
@@ -119,8 +123,8 @@ class WeightMask(Mapping[str, torch.Tensor]):
 
     @property
     def emptied(self) -> tuple[str, ...]:
-        """The tensors that keep no weight at all: nothing passes through them but a bias."""
-        return tuple(name for name, count in self._counts.items() if count == 0)
+        """The tensors that keep less than one weight in a hundred: little passes through them but a bias."""
+        return tuple(name for name in self._entries if self._density_of(name) < EMPTIED_BELOW)
 
     def _density_of(self, name: str) -> float:
         if name not in self._entries:
