@@ -57,10 +57,59 @@ def test_outputs_asked_for_stay(store):
     assert store.path(part.out("weights.safetensors")).is_file()
 
 
-def test_keep_weights_holds_everything(store):
+def test_what_a_killed_process_did_not_drop_is_dropped_by_the_next(store):
     part = number_step(4)
-    run(Graph((total_step(part),)), store, keep_weights=True)
+    reading = total_step(part)
+    run(Graph((reading,), outputs=(part.out("weights.safetensors"),)), store)
     assert store.path(part.out("weights.safetensors")).is_file()
+    run(Graph((reading,)), store)
+    done = store.run(part.identity)
+    assert done is not None
+    assert not done.has("weights.safetensors")
+
+
+def test_what_another_process_still_reads_is_not_dropped(store):
+    part = number_step(4)
+    weights = part.out("weights.safetensors")
+    run(Graph((), outputs=(weights,)), store)
+    context = multiprocessing.get_context("fork")
+    announced, finish = context.Event(), context.Event()
+
+    def read_slowly() -> None:
+        with store.reading([weights]):
+            announced.set()
+            finish.wait()
+
+    process = context.Process(target=read_slowly)
+    process.start()
+    announced.wait()
+    store.drop(weights)
+    assert store.path(weights).is_file()
+    process.kill()
+    process.join()
+    store.drop(weights)
+    assert not (store.folder(part.identity) / "weights.safetensors").exists(), "a dead reader holds nothing"
+
+
+def test_inputs_are_not_made_again_for_a_step_that_another_process_has_finished(store, toys, monkeypatch):
+    """What was planned before the other finished is looked at again when its turn comes."""
+    first, second = total_step(number_step(1)), total_step(number_step(2))
+    graph = Graph((first, second))
+    from tombola.engine import inline
+
+    former = inline._execute
+
+    def meanwhile(step, *arguments):
+        former(step, *arguments)
+        if step == first:
+            # The other process: finishes `second`, and drops the weights it read.
+            monkeypatch.setattr(inline, "_execute", former)
+            run(Graph((second,)), store)
+            toys.append("the other is done")
+
+    monkeypatch.setattr(inline, "_execute", meanwhile)
+    run(graph, store)
+    assert toys == ["number 1", "total", "number 2", "total", "the other is done"]
 
 
 def test_a_recomputation_with_other_bytes_is_refused(store):

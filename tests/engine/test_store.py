@@ -104,3 +104,45 @@ def test_an_unusable_folder_names_the_option(tmp_path):
     with pytest.raises(StoreError, match="cannot be used") as caught:
         Store(tmp_path / "file")
     assert "--store" in caught.value.todo
+
+
+def test_a_finished_run_stays_one_at_every_moment_of_making_outputs_again(store, monkeypatch):
+    """Killed before any single rename of a republication: what was finished is finished still."""
+    step = number_step(5)
+    run(Graph((step,)), store)
+    import os
+
+    class Killed(BaseException):
+        pass
+
+    for moment in range(4):
+        count = 0
+        former = os.replace
+
+        def counting(source, target, former=former, moment=moment):
+            nonlocal count
+            if str(target).startswith(str(store.folder(step.identity))):
+                if count == moment:
+                    raise Killed
+                count += 1
+            former(source, target)
+
+        monkeypatch.setattr(os, "replace", counting)
+        try:
+            run(Graph((), outputs=(step.out("weights.safetensors"),)), store)
+        except Killed:
+            monkeypatch.setattr(os, "replace", former)
+            assert Store(store.root).read_json(step.out("value.json")) == {"value": 5}
+        else:
+            monkeypatch.setattr(os, "replace", former)
+            break
+    else:
+        pytest.fail("never came to its end")
+    assert moment == 2, "the weights and the manifest: two renames"
+    assert store.path(step.out("weights.safetensors")).is_file()
+
+
+def test_a_torn_line_of_timing_is_passed_over(store, finished):
+    with open(store.folder(finished.identity) / "timing.jsonl", "a") as file:
+        file.write('{"seconds": 1')
+    assert len(store.timing(finished.identity)) == 1

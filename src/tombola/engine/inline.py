@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from tombola import files
@@ -17,7 +18,7 @@ from tombola.engine.environment import environment
 from tombola.engine.store import Output, Run, Store
 from tombola.errors import StoreError
 from tombola.plan.graph import Graph
-from tombola.plan.step import Step
+from tombola.plan.step import Ref, Step
 from tombola.plan.steps import STEPS
 from tombola.plan.workplace import Workplace
 
@@ -56,35 +57,55 @@ def pending(graph: Graph, store: Store) -> dict[str, set[str]]:
     return work
 
 
-def run(graph: Graph, store: Store, *, reporter: Reporter | None = None, keep_weights: bool = False) -> None:
-    """Bring every wanted result of ``graph`` into ``store``."""
+def run(graph: Graph, store: Store, *, reporter: Reporter | None = None) -> None:
+    """Bring every wanted result of ``graph`` into ``store``.
+
+    Results are pulled from their ends: a step runs only if something that is not done yet reads it, so that of two
+    processes on one store neither makes again what the other has finished with.
+    """
     reporter = reporter or Silent()
     work = pending(graph, store)
     to_run = tuple(step for step in graph.steps if step.identity in work)
     reporter.planned(to_run, len(graph.steps) - len(to_run))
-    asked = {(ref.step.identity, ref.output) for ref in graph.outputs}
-    readers: dict[tuple[str, str], int] = {}
-    for step in to_run:
+    inputs = {_key(ref): ref for step in to_run for ref in step.inputs.values()}
+    readers = Counter(_key(ref) for step in to_run for ref in step.inputs.values())
+    ends = [(step, set[str]()) for step in graph.wanted] + [(ref.step, {ref.output}) for ref in graph.outputs]
+    with store.reading(inputs.values()):
+        for step, outputs in ends:
+            for finished in _bring_about(step, outputs, work, store, reporter):
+                for ref in finished.inputs.values():
+                    readers[_key(ref)] -= 1
+                    if readers[_key(ref)] <= 0:
+                        _release(ref, graph, store)
+    # What an earlier process left behind when it was killed, or kept for an end of its own.
+    for step in graph.steps:
         for ref in step.inputs.values():
-            readers[ref.step.identity, ref.output] = readers.get((ref.step.identity, ref.output), 0) + 1
-    for step in to_run:
-        _bring_about(step, frozenset(work[step.identity]), store, reporter)
-        for ref in step.inputs.values():
-            key = (ref.step.identity, ref.output)
-            readers[key] -= 1
-            if readers[key] == 0 and key not in asked and not keep_weights:
-                store.drop(ref)
+            _release(ref, graph, store)
 
 
-def _bring_about(step: Step, wanted: frozenset[str], store: Store, reporter: Reporter) -> None:
-    """Run one step unless another process has done it meanwhile; its inputs first, should one have been dropped."""
+def _key(ref: Ref) -> tuple[str, str]:
+    return ref.step.identity, ref.output
+
+
+def _release(ref: Ref, graph: Graph, store: Store) -> None:
+    if ref not in graph.outputs:
+        store.drop(ref)
+
+
+def _bring_about(
+    step: Step, outputs: set[str], work: dict[str, set[str]], store: Store, reporter: Reporter
+) -> Iterator[Step]:
+    """Run one step and, first, whatever it reads and is not there; gives each step that is done now."""
+    if _is_there(store.run(step.identity), outputs):
+        return
     for ref in step.inputs.values():
-        if not _is_there(store.run(ref.step.identity), {ref.output}):
-            _bring_about(ref.step, frozenset({ref.output}), store, reporter)
+        yield from _bring_about(ref.step, {ref.output}, work, store, reporter)
+    wanted = frozenset(outputs | work.get(step.identity, set()))
     with store.lock(step.identity):
         earlier = store.run(step.identity)
-        if not _is_there(earlier, wanted):
+        if not _is_there(earlier, outputs):
             _execute(step, wanted, earlier, store, reporter)
+    yield step
 
 
 def _execute(

@@ -4,6 +4,7 @@
     <root>/ab/abcd…/timing.jsonl                               seconds and machine: told, never hashed
     <root>/running/abcd…/                                      scratch of a run under way (checkpoints live here)
     <root>/locks/abcd…                                         held by the process that computes the run
+    <root>/readers/…                                           held by a process; lists the outputs it still reads
     <root>/aside/abcd…-N/                                      did not verify: kept to be looked at, never read
 
 A run is done only if its manifest verifies. Publishing is atomic: the folder is complete and flushed before a single
@@ -18,8 +19,9 @@ import fcntl
 import json
 import os
 import shutil
+import uuid
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,7 +63,7 @@ class Store:
         self.root = Path(root).expanduser()
         self._verified: dict[Path, tuple[int, int]] = {}
         try:
-            for part in ("running", "locks"):
+            for part in ("running", "locks", "readers"):
                 (self.root / part).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(
@@ -103,13 +105,11 @@ class Store:
                 where=str(self.root),
             )
         if not run.has(ref.output):
-            raise StoreError(
-                f"output '{ref.output}' of run {ref.step.identity[:12]} was dropped (it is transient)",
-                where=str(run.folder),
-                todo="run its plan again: the engine recomputes it",
-            )
+            raise self._dropped(ref)
         try:
             self._verify_file(run.folder / ref.output, run.outputs[ref.output])
+        except FileNotFoundError:
+            raise self._dropped(ref) from None
         except CorruptArtifact as problem:
             self.set_aside(ref.step.identity, problem.what)
             raise StoreError(
@@ -143,6 +143,13 @@ class Store:
                 if len(folder.name) == 64:
                     yield folder.name
 
+    def _dropped(self, ref: Ref) -> StoreError:
+        return StoreError(
+            f"output '{ref.output}' of run {ref.step.identity[:12]} was dropped (it is transient)",
+            where=str(self.folder(ref.step.identity)),
+            todo="run its plan again: the engine recomputes it",
+        )
+
     # -- writing ------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
@@ -160,27 +167,27 @@ class Store:
         self, step: Step, staging: Path, outputs: Mapping[str, Output], environment: Mapping[str, Any]
     ) -> Run:
         """Make ``staging`` the finished run of ``step``: manifest last, everything flushed, one rename."""
-        files.write_json(staging / "spec.json", step.specification)
         manifest = {
             "format": FORMAT,
             "identity": step.identity,
             "outputs": {name: vars(output) for name, output in sorted(outputs.items())},
             "environment": dict(environment),
         }
-        files.write_json(staging / "manifest.json", manifest)
-        files.fsync_folder(staging)
         target = self.folder(step.identity)
-        target.parent.mkdir(exist_ok=True)
         if target.exists():
-            # A recomputation of dropped outputs: the kept ones are proved equal by the engine before it comes here.
-            retired = self.root / "running" / f"{step.identity}.retired"
-            shutil.rmtree(retired, ignore_errors=True)
-            os.rename(target, retired)
-            os.rename(staging, target)
-            shutil.rmtree(retired, ignore_errors=True)
+            # Outputs made again or for the first time: each file is moved in whole, the manifest comes last. At
+            # every moment the folder is a finished run; the kept files were proved equal before.
+            for name, output in outputs.items():
+                if output.transient and (staging / name).is_file():
+                    os.replace(staging / name, target / name)
+            files.fsync_folder(target)
+            files.write_json(target / "manifest.json", manifest)
         else:
+            files.write_json(staging / "spec.json", step.specification)
+            files.write_json(staging / "manifest.json", manifest)
+            target.parent.mkdir(exist_ok=True)
             os.rename(staging, target)
-        files.fsync_folder(target.parent)
+            files.fsync_folder(target.parent)
         shutil.rmtree(self.scratch(step.identity), ignore_errors=True)
         run = self.run(step.identity)
         if run is None:
@@ -198,13 +205,48 @@ class Store:
         path = self.folder(identity) / "timing.jsonl"
         if not path.is_file():
             return []
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        entries = []
+        for line in path.read_text(encoding="utf-8").splitlines():
+            # A line torn by a kill says nothing, and nothing depends on it.
+            with contextlib.suppress(json.JSONDecodeError):
+                entries.append(json.loads(line))
+        return entries
+
+    @contextlib.contextmanager
+    def reading(self, refs: Iterable[Ref]) -> Iterator[None]:
+        """Announce the outputs this process will read, so that no other drops them meanwhile."""
+        path = self.root / "readers" / f"{os.getpid()}-{uuid.uuid4().hex[:12]}"
+        with open(path, "w", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.writelines(f"{ref.step.identity} {ref.output}\n" for ref in refs)
+            file.flush()
+            try:
+                yield
+            finally:
+                path.unlink(missing_ok=True)
 
     def drop(self, ref: Ref) -> None:
-        """Delete a transient output; its size and hash stay in the manifest."""
+        """Delete a transient output unless another process reads it; its size and hash stay in the manifest."""
         run = self.run(ref.step.identity)
-        if run is not None and run.outputs[ref.output].transient:
+        if run is None or not run.has(ref.output) or not run.outputs[ref.output].transient:
+            return
+        if not self._read_by_others(ref):
             (run.folder / ref.output).unlink(missing_ok=True)
+
+    def _read_by_others(self, ref: Ref) -> bool:
+        line = f"{ref.step.identity} {ref.output}"
+        for path in (self.root / "readers").iterdir():
+            if path.name.startswith(f"{os.getpid()}-"):
+                continue
+            with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    if line in file.read().splitlines():
+                        return True
+                else:
+                    path.unlink(missing_ok=True)  # its process is dead
+        return False
 
     def set_aside(self, identity: str, reason: str) -> None:
         """Move a run that does not verify out of the way, and say so."""
@@ -240,13 +282,14 @@ class Store:
         except (KeyError, TypeError, AttributeError) as error:
             raise CorruptArtifact(f"the manifest lacks or misspells {error}") from None
         for name, output in outputs.items():
-            path = folder / name
-            if not path.is_file():
+            try:
+                size = (folder / name).stat().st_size
+            except FileNotFoundError:
                 if output.transient:
                     continue
-                raise CorruptArtifact(f"{name} is missing")
-            if path.stat().st_size != output.size:
-                raise CorruptArtifact(f"{name} has {path.stat().st_size} bytes instead of {output.size}")
+                raise CorruptArtifact(f"{name} is missing") from None
+            if size != output.size:
+                raise CorruptArtifact(f"{name} has {size} bytes instead of {output.size}")
         return Run(identity, folder, outputs, environment)
 
     def _verify_file(self, path: Path, output: Output) -> None:
