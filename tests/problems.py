@@ -12,6 +12,7 @@ def made_up_problem(**recipe: object) -> Problem:
         name="made-up",
         revision="1",
         fingerprint="f" * 64,
+        config="c" * 64,
         family="bert",
         prefix="bert",
         tokenizer="t" * 64,

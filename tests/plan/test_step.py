@@ -39,8 +39,8 @@ def test_identities_are_pinned():
 
 
 PINNED = {
-    "dense": "56b28786159c14e0b5779ffb46225bf79e6cedf21f7f9faae3985541abeea560",
-    "mask": "064383645b7bf03df168643d606286b84e9ab8f5c1ae51dbf2764c775b9c5dce",
+    "dense": "7b0a5f63367f2f0ab0463b25320fcd22f5b6910b96f364d1c68e9cd22514a3b4",
+    "mask": "7c77d39ca0cda2f4d1e823beb7570553b7552ac4be2a43fa1bf4acf79ab89c59",
     "drawn": "c32c476369d27a1a7956f2f575b5a3d9ea423961b97dd308a3d94daed85b2f7a",
 }
 

@@ -38,6 +38,7 @@ def _ticket(
             "kind": problem.model.kind,
             "revision": problem.model.revision,
             "fingerprint": problem.model.fingerprint,
+            "config": problem.model.config,
             "family": problem.model.family,
             "prefix": problem.model.prefix,
             "optional": list(problem.model.optional),

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from tombola.canonical import digest
 from tombola.errors import CorruptArtifact, UnsupportedModel
 from tombola.files import read_json, read_tensors
 from tombola.models.anatomy import backbone_parameters, relative_name
@@ -75,6 +76,30 @@ def load_config(source: ModelSource) -> Any:
     from transformers import AutoConfig
 
     return AutoConfig.from_pretrained(source.folder, local_files_only=True, trust_remote_code=False)
+
+
+#: Settings that change no computation: where a configuration came from, and what heads it once had.
+NOT_COMPUTING = frozenset(
+    {
+        *("_name_or_path", "name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"),
+        *("id2label", "label2id", "num_labels", "problem_type", "finetuning_task", "use_cache"),
+        *("gradient_checkpointing", "task_specific_params", "_attn_implementation"),
+    }
+)
+
+
+def config_fingerprint(source: ModelSource) -> str:
+    """SHA-256 of the settings that decide what the same weights compute: heads, activation, dropout, …"""
+    load_config(source)
+    plain = read_json(source.folder / "config.json")
+    return digest({key: value for key, value in plain.items() if key not in NOT_COMPUTING})
+
+
+def longest_input(source: ModelSource) -> int | None:
+    """How many tokens the position table has room for; None where a family has no table."""
+    config = load_config(source)
+    rows = getattr(config, "max_position_embeddings", None)
+    return None if rows is None else int(rows) - family_of(config.model_type).reserved_positions
 
 
 def _loaded(source: ModelSource) -> _Loaded:

@@ -6,7 +6,6 @@ has another fingerprint: the same words must not mean two things.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -14,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tombola.errors import DataError, UnsupportedModel
+from tombola.errors import DataError, UnsupportedModel, UsageError
 from tombola.plan.problem import ModelFacts, Problem, TaskFacts
 
 if TYPE_CHECKING:
@@ -40,6 +39,7 @@ def model_facts(name: str, revision: str | None, task: TaskFacts, keep_pooler: b
         fingerprint=_fingerprint(name, revision),
         family=anatomy.family,
         prefix=anatomy.prefix,
+        config=_config_fingerprint(name, revision),
         tokenizer=_tokenizer_fingerprint(name, revision),
         shapes={
             name: shape for name, shape in anatomy.shapes.items() if not (keep_pooler and name in optional)
@@ -83,6 +83,7 @@ def problem(
     ``keep_pooler`` leaves the pooler out of what masks cover; it is trained all the same.
     """
     facts = task_facts(task, options)
+    _check_length(_source(model, revision), recipe.max_length)
     return Problem(model_facts(model, revision, facts, keep_pooler), facts, recipe, numerics)
 
 
@@ -158,18 +159,29 @@ def _fingerprint(name: str, revision: str | None) -> str:
 
 @lru_cache(maxsize=8)
 def _tokenizer_fingerprint(name: str, revision: str | None) -> str:
-    """Over the files that decide how text is cut; missing ones count as missing."""
-    hasher = hashlib.sha256()
-    folder = _source(name, revision).folder
-    names = ["tokenizer.json"]
-    if not (folder / names[0]).is_file():
-        names = ["vocab.txt", "vocab.json", "merges.txt", "tokenizer_config.json"]
-    for file in names:
-        path = folder / file
-        hasher.update(f"{file} {path.stat().st_size if path.is_file() else -1}\n".encode())
-        if path.is_file():
-            hasher.update(path.read_bytes())
-    return hasher.hexdigest()
+    from tombola.models.build import load_tokenizer
+    from tombola.tasks.encoding import tokenizer_fingerprint
+
+    return tokenizer_fingerprint(load_tokenizer(_source(name, revision)))
+
+
+@lru_cache(maxsize=8)
+def _config_fingerprint(name: str, revision: str | None) -> str:
+    from tombola.models.checkpoint_weights import config_fingerprint
+
+    return config_fingerprint(_source(name, revision))
+
+
+def _check_length(source: ModelSource, length: int) -> None:
+    from tombola.models.checkpoint_weights import longest_input
+
+    longest = longest_input(source)
+    if longest is not None and length > longest:
+        raise UsageError(
+            f"the model has positions for {longest} tokens, not for {length}",
+            where="--max-length",
+            todo=f"give at most {longest}",
+        )
 
 
 def _loaded(source: Mapping[str, Any]) -> TaskData:

@@ -16,6 +16,7 @@ class ModelFacts:
     name: str
     revision: str | None
     fingerprint: str
+    config: str
     family: str
     prefix: str
     tokenizer: str

@@ -49,6 +49,14 @@ def train(
     mask = load_mask(inputs["mask"]) if "mask" in inputs else None
     total = recipe.total_steps(len(train_set))
     snapshots = {name: _step_of(name) for name in work.wanted if name.startswith("state-")}
+    steps_here = 0
+
+    def counted(done: int, total: int, seconds: float) -> None:
+        nonlocal steps_here
+        steps_here += 1
+        if work.progress:
+            work.progress(done, total, seconds)
+
     result = train_loop(
         model,
         train_set,
@@ -63,9 +71,11 @@ def train(
         first_step=parameters["start"]["first_step"],
         checkpoint_folder=work.scratch / "checkpoints",
         checkpoint_every_seconds=SECONDS_BETWEEN_CHECKPOINTS,
-        progress=work.progress,
+        progress=counted,
     )
     _put_out(parameters, sources, model, mask, result, work)
+    # Of this process only: after a kill an earlier one has made the first steps.
+    work.timing.update({"training_seconds": result.seconds, "optimizer_steps": steps_here})
 
 
 def starting_model(
@@ -184,7 +194,10 @@ def _put_out(
     for split in ("dev", *(name for name in data.extra if not name.startswith("test"))):
         encoded = encoded_split(sources, split, recipe.max_length)
         if encoded.targets is None:
-            raise DataError(f"the split {split} has no labels to score", where=parameters["task"]["name"])
+            raise DataError(
+                f"the split {split} has no labels to score",
+                where=str(sources["task"].get("data") or sources["task"]["name"]),
+            )
         logits = evaluate(model, encoded, numerics)
         scores[split] = score(parameters["task"]["metrics"], logits, encoded.targets)
         predictions[split] = torch.from_numpy(logits)
@@ -204,9 +217,6 @@ def _put_out(
     work.write_tensors("predictions.safetensors", predictions)
     if "weights.safetensors" in work.wanted:
         work.write_tensors("weights.safetensors", weights, transient=True)
-    work.timing.update(
-        {"training_seconds": result.seconds, "optimizer_steps": result.steps, "examples": result.examples}
-    )
 
 
 def _step_of(name: str) -> int:

@@ -48,11 +48,14 @@ def training(
         inputs["start"] = start.ref
     return Step(
         kind="train",
-        version=1,
+        version=2,
         parameters={
-            "model": {"fingerprint": problem.model.fingerprint, "tokenizer": problem.model.tokenizer},
+            "model": {
+                "fingerprint": problem.model.fingerprint,
+                "config": problem.model.config,
+                "tokenizer": problem.model.tokenizer,
+            },
             "task": {
-                "name": problem.task.name,
                 "fingerprint": problem.task.fingerprint,
                 "kind": problem.task.kind,
                 "outputs": problem.task.outputs,

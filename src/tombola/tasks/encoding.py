@@ -110,21 +110,36 @@ def _cache_key(records: Records, backend: Tokenizer, max_length: int, wants_type
     """What the tokens depend on: the texts, the tokenizer as loaded (path-free), the length, the library's
     version.
     """
-    import hashlib
-
     import tokenizers
 
     return digest(
         {
             "format": 1,
             "records": records.fingerprint,
-            "tokenizer": hashlib.sha256(backend.to_str().encode()).hexdigest(),
-            "split_special_tokens": backend.encode_special_tokens,
+            "tokenizer": _cutting(backend),
             "max_length": max_length,
             "types": wants_types,
             "tokenizers": tokenizers.__version__,
         }
     )
+
+
+def tokenizer_fingerprint(tokenizer: Any) -> str:
+    """SHA-256 of everything that decides which ids a text becomes, and how batches of them are padded."""
+    return digest(
+        {
+            "tokenizer": _cutting(_private_backend(tokenizer)),
+            "inputs": list(tokenizer.model_input_names),
+            "truncation": tokenizer.truncation_side,
+            "padding": [tokenizer.pad_token_id, tokenizer.pad_token_type_id],
+        }
+    )
+
+
+def _cutting(backend: Tokenizer) -> list[Any]:
+    import hashlib
+
+    return [hashlib.sha256(backend.to_str().encode()).hexdigest(), bool(backend.encode_special_tokens)]
 
 
 def _tokenise(

@@ -56,4 +56,5 @@ class Family:
     transposed: bool = False  # weights are stored (inputs, outputs), as Conv1D does
     head_dropout: str | None = None  # the configuration's name for the task head's dropout
     not_weights: tuple[str, ...] = ()  # endings of names in old checkpoints that are buffers, not weights
+    reserved_positions: int = 0  # rows of the position table that no token can have
     examples: tuple[str, ...] = ()  # hub ids, for the list that users see

@@ -33,5 +33,6 @@ FAMILY = Family(
     pooler="pooler.dense",
     head_dropout="classifier_dropout",
     not_weights=("embeddings.position_ids", "embeddings.token_type_ids"),
+    reserved_positions=2,  # positions are counted from behind the padding's own
     examples=("roberta-base", "roberta-large"),
 )
