@@ -1,4 +1,4 @@
-"""tombola finds, verifies, shares and deploys lottery tickets in pre-trained models."""
+"""tombola finds, verifies and shares lottery tickets in pre-trained models."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ reads the result."""
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +12,12 @@ from tombola.errors import UsageError
 from tombola.finding.methods import get_method
 from tombola.finding.search import Search, plan_search
 from tombola.finding.settings import Rewind, SearchSettings
+from tombola.plan.defaults import make_numerics, make_recipe
 from tombola.plan.materials import cache_folder
 from tombola.plan.materials import problem as make_problem
-from tombola.plan.problem import Problem
-from tombola.plan.trainings import Candidate, Start, ticket_import
-from tombola.tasks.task import DataOptions, get_task
+from tombola.tasks.task import DataOptions
 from tombola.training.recipe import Numerics, Recipe
+from tombola.verifying.ticket_verification import VerifySettings, plan_verify, precision_of, same_data
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,36 +33,6 @@ def default_store() -> Path:
     """``TOMBOLA_STORE``, or a folder in the user's cache."""
     given = os.environ.get("TOMBOLA_STORE")
     return Path(given).expanduser() if given else cache_folder() / "store"
-
-
-def make_numerics(
-    precision: str = "fp32", device: str = "auto", threads: int | None = None, **more: Any
-) -> Numerics:
-    """The numerics of this machine: ``auto`` takes a GPU if there is one, ``threads`` the cores, eight at most."""
-    import torch
-
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cuda" and not torch.cuda.is_available():
-        raise UsageError("there is no CUDA device here", where="--device", todo="leave it out, or give cpu")
-    if threads is None:
-        threads = 1 if device == "cuda" else min(_cores(), 8)
-    return Numerics.from_json({"precision": precision, "device": device, "threads": threads, **more})
-
-
-def make_recipe(task: str | None, **changes: Any) -> Recipe:
-    """The task's own recipe (SPEC 2.4) with what the caller changed; None changes nothing."""
-    if task is None:
-        recipe = Recipe()
-    else:
-        defaults = get_task(task)
-        recipe = Recipe(
-            learning_rate=defaults.learning_rate,
-            epochs=defaults.epochs,
-            batch_size=defaults.batch_size,
-            max_length=defaults.max_length,
-        )
-    return replace(recipe, **{key: value for key, value in changes.items() if value is not None})
 
 
 def plan_find(
@@ -92,12 +62,7 @@ def plan_find(
         rewind=rewind,
         scope=scope,
     )
-    if settings.rewind != 0.0 and chosen.name != "imp":
-        raise UsageError(
-            f"method '{chosen.name}' has no rewinding point: its tickets start from θ0",
-            where="rewind",
-            todo="leave it out, or use --method imp",
-        )
+    chosen.refuse_ignored(settings)
     whole = make_problem(
         model,
         revision,
@@ -151,47 +116,6 @@ def run_search(
         graph = replace(graph, outputs=(*graph.outputs, *models))
     run(graph, opened, reporter=reporter)
     return tickets_of(search, opened.read_json, opened.path)
-
-
-@dataclass(frozen=True)
-class VerifySettings:
-    """How a ticket is verified; what is None is taken from the ticket itself."""
-
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    against: tuple[str, ...] = ("full", "random")
-    criterion: str = "within_one_std"
-    task: str | None = None
-    data: DataOptions = field(default_factory=DataOptions)
-    recipe_changes: tuple[tuple[str, Any], ...] = ()
-    numerics: Numerics | None = None
-    model: str | None = None
-    revision: str | None = None
-
-
-def plan_verify(ticket: Ticket, folder: Path | str, settings: VerifySettings) -> VerificationPlan:
-    """The plan of a verification of a ticket in a folder: one fixed mask over seeds."""
-    from tombola.verifying.criteria import parse
-    from tombola.verifying.verification import plan_verification
-
-    if len(settings.seeds) < 2 and parse(settings.criterion).std_of is not None:
-        raise UsageError(
-            f"one seed has no standard deviation: {settings.criterion} cannot be judged",
-            where="--seeds, --criterion",
-            todo="give more seeds (--seeds 5), or another criterion (--criterion within_points:2)",
-        )
-    whole = _problem_of(ticket, settings)
-    imported = ticket_import(whole, ticket=ticket.identity, folder=str(folder))
-    start = Start()
-    if ticket.start_state is not None:
-        start = Start(
-            "weights",
-            ref=imported.out("start.safetensors"),
-            head="kept" if any(name.startswith("head::") for name in ticket.start_state) else "fresh",
-            first_step=int(ticket.start.get("step", 0)),
-        )
-    candidate = Candidate(imported.out("mask.safetensors"), start)
-    tickets = dict.fromkeys(settings.seeds, candidate)
-    return plan_verification(whole, tickets, ticket.mask.zeros, settings.against)
 
 
 def verify(
@@ -288,62 +212,6 @@ def _judged(plan: VerificationPlan, store: Store, zeros: int, criterion: str) ->
     )
 
 
-def _problem_of(ticket: Ticket, settings: VerifySettings) -> Problem:
-    """The ticket's own model, task and recipe, with what the caller changed."""
-    from tombola.errors import MaskMismatch
-
-    task = settings.task
-    if task is None and settings.data.data is None:
-        task = (ticket.task or {}).get("name")
-        if task is None or (ticket.task or {}).get("own_files"):
-            raise UsageError(
-                "the ticket was found on somebody's own files",
-                where="verify",
-                todo="name the data to verify it on: --data FILE --text … --label …, or --task NAME",
-            )
-    model = settings.model or str(ticket.model["source"])
-    if settings.model is None and ticket.model.get("kind") == "folder" and not Path(model).is_dir():
-        raise UsageError(
-            f"the ticket's base model is a folder called '{model}', which is not here",
-            where="verify",
-            todo="say where it is with --model FOLDER",
-        )
-    recipe = replace(Recipe.from_json(ticket.settings["recipe"]), **dict(settings.recipe_changes))
-    numerics = settings.numerics or make_numerics(precision_of(ticket))
-    data = settings.data
-    if settings.data.data is None and settings.task is None:
-        # The ticket's own subset, unless the caller names another.
-        sizes = {
-            key: (ticket.task or {}).get(key)
-            for key in ("max_train", "max_eval")
-            if getattr(data, key) is None
-        }
-        data = replace(data, **sizes)
-    whole = make_problem(
-        model,
-        settings.revision or (None if settings.model else ticket.model.get("revision")),
-        task,
-        data,
-        recipe,
-        numerics,
-        keep_pooler=not set(ticket.model.get("optional", ())) & set(ticket.mask.names),
-    )
-    if whole.model.fingerprint != ticket.model["fingerprint"]:
-        raise MaskMismatch(
-            f"the ticket was drawn from another model (θ0 {ticket.model['fingerprint'][:12]}, here "
-            f"{whole.model.fingerprint[:12]})",
-            where=model,
-            todo="give the base model of the ticket with --model",
-        )
-    ticket.mask.check_against({name: tuple(shape) for name, shape in whole.model.shapes.items()})
-    return whole
-
-
-def precision_of(ticket: Ticket) -> str:
-    """The precision the ticket was found in."""
-    return str(ticket.settings.get("numerics", {}).get("precision", "fp32"))
-
-
 def estimate(graph: Graph, store: Path | str | None) -> dict[str, Any]:
     """Steps, disk and time that a graph still needs; the time by this store's own runs, or by a short probe."""
     from tombola.engine.estimate import estimate as of
@@ -361,11 +229,20 @@ def trained_model(search: Search, sparsity: float, store: Path | str | None) -> 
     return of(step, Store(store or default_store()).path(step.out("weights.safetensors")))
 
 
-def _cores() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
-
-
-__all__ = ["find", "load", "verify"]
+__all__ = [
+    "VerifySettings",
+    "estimate",
+    "find",
+    "find_and_verify",
+    "load",
+    "make_numerics",
+    "make_recipe",
+    "plan_find",
+    "plan_verify",
+    "precision_of",
+    "run_search",
+    "run_verification",
+    "same_data",
+    "trained_model",
+    "verify",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -47,6 +48,11 @@ def block(ticket: Ticket) -> str:
     lines.append(f"  starts  from {_start(ticket)}")
     for row, summary in _summaries(ticket.results).items():
         lines.append(f"  {row:7} {ticket.results.get('metric', 'score')} {_score(summary)}")
+    seeds = ticket.results.get("seeds")
+    if ticket.results.get("own_search_per_seed") and isinstance(seeds, list) and len(seeds) > 1:
+        lines.append(
+            f"  a whole search per seed ({', '.join(map(str, seeds))}); this is the mask of seed {seeds[0]}"
+        )
     return "\n".join(_printable(line) for line in lines)
 
 
@@ -107,7 +113,7 @@ def _sparsity_table(ticket: Ticket) -> str:
     counts: dict[str, list[int]] = {}
     for name in ticket.mask.names:
         of_role = counts.setdefault(_role(name, ticket.model.get("family")) or name, [0, 0, 0])
-        size = _product(ticket.mask.shapes[name])
+        size = math.prod(ticket.mask.shapes[name])
         of_role[0] += 1
         of_role[1] += round(size * ticket.mask.sparsity_of(name))
         of_role[2] += size
@@ -226,10 +232,3 @@ def _printable(text: str) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
-
-
-def _product(shape: tuple[int, ...]) -> int:
-    count = 1
-    for length in shape:
-        count *= length
-    return count

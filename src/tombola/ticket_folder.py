@@ -59,7 +59,7 @@ class Place:
 def write_folder(folder: Path, fill: Callable[[Path], None], *, force: bool) -> None:
     """Let ``fill`` write into a sibling, flush it, and rename it to ``folder``."""
     folder = Path(folder).expanduser().resolve()
-    _refuse_replacing(folder, force)
+    refuse_replacing(folder, force)
     folder.parent.mkdir(parents=True, exist_ok=True)
     mark = uuid.uuid4().hex[:12]
     sibling, aside = (folder.with_name(f".{folder.name}.{mark}.{what}") for what in ("partial", "old"))
@@ -93,7 +93,7 @@ def file_table(folder: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def _refuse_replacing(folder: Path, force: bool) -> None:
+def refuse_replacing(folder: Path, force: bool) -> None:
     """``force`` replaces a ticket; it never deletes what tombola did not write."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
@@ -101,7 +101,7 @@ def _refuse_replacing(folder: Path, force: bool) -> None:
         raise UsageError(
             "there is something at the ticket's place already",
             where=str(folder),
-            todo="choose another folder, or replace the ticket that is there with force",
+            todo="choose another folder, or replace the ticket that is there (--force, force=True)",
         )
     found = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else [folder.name]
     strangers = [name for name in found if name not in (*TICKET_FILES, MODEL)]

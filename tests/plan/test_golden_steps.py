@@ -26,7 +26,7 @@ def planned(tiny_bert, sentences, method: str) -> Search:
         method=method,
         sparsities=(0.3,),
         seeds=(0,),
-        schedule="one_shot",
+        schedule="one_shot" if method == "imp" else "linear",
         data=DataOptions(data=sentences, text="text", label="label"),
         recipe=api.make_recipe(None, epochs=2, batch_size=16, learning_rate=1e-2, max_length=16),
         numerics=api.make_numerics(threads=1, device="cpu"),

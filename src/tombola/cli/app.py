@@ -18,7 +18,7 @@ from tombola.errors import TombolaError
 
 app = typer.Typer(
     name="tombola",
-    help="Find, verify, share and deploy lottery tickets in pre-trained models.",
+    help="Find, verify and share lottery tickets in pre-trained models.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -38,7 +38,7 @@ def root(
         False, "--version", callback=_version, is_eager=True, help="Print the version."
     ),
 ) -> None:
-    """Find, verify, share and deploy lottery tickets in pre-trained models."""
+    """Find, verify and share lottery tickets in pre-trained models."""
 
 
 app.command("quickstart")(quickstart.quickstart)
@@ -62,9 +62,20 @@ def main() -> None:
             print(json.dumps({"error": {"what": error.what, "where": error.where, "to_do": error.todo}}))
         print(f"tombola: {error}", file=sys.stderr)
         sys.exit(2)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(141)
+    except OSError as error:
+        place = f"\n  where: {error.filename}" if error.filename else ""
+        print(
+            f"tombola: {error.strerror or error}{place}\n  to do: check space and rights there",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+    except Exception:
+        # Exit status 1 is an answer (`verify`: no). A mistake of ours must not look like one.
+        import traceback
+
+        traceback.print_exc()
+        print("tombola: this is a bug; please report it with the lines above", file=sys.stderr)
+        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -126,15 +126,34 @@ def find(
             [_as_json(ticket, folder) for ticket, folder in zip(tickets, folders.values(), strict=True)]
         )
         return
+    # What a verification has to be told again: a ticket holds no paths.
+    base = model if search.problem.model.kind == "folder" else None
+    own = data is not None
+    again = {
+        "--model": base,
+        **{"--data": data, "--eval-data": eval_data, "--text": text, "--text-pair": text_pair},
+        **{"--label": label, "--kind": kind, "--data-dir": data_dir, "--store": store, "--threads": threads},
+        **{"--max-train": max_train if own else None, "--max-eval": max_eval if own else None},
+        "--device": None if device == "auto" else device,
+    }
     for ticket, folder in zip(tickets, folders.values(), strict=True):
         typer.echo(str(ticket))
         typer.echo(
-            f"saved in {folder}\n  check it:  tombola verify {folder}\n  load it:   {load_line(folder)}\n"
+            f"saved in {folder}\n  check it:  {verify_line(folder, again)}\n  load it:   {load_line(folder, base)}\n"
         )
 
 
-def load_line(folder: Path) -> str:
-    return f'tombola.Ticket.from_pretrained("{folder}").model()'
+def load_line(folder: Path, base: str | None = None) -> str:
+    """The Python that gives the model to start from."""
+    return f'tombola.Ticket.from_pretrained("{folder}").model({f"base={base!r}" if base else ""})'
+
+
+def verify_line(folder: Path, again: dict[str, object]) -> str:
+    """The command that verifies the ticket where it was found."""
+    import shlex
+
+    told = [part for option, value in again.items() if value is not None for part in (option, str(value))]
+    return shlex.join(["tombola", "verify", str(folder), *told])
 
 
 def tell_emptied(ticket: Ticket, folder: Path) -> None:
@@ -155,19 +174,23 @@ def out_folder(search: Search, sparsity: float, out: Path | None) -> Path:
     percent = f"{sparsity * 100:g}".replace(".", "_")
     if out is None:
         return Path("tickets") / f"{search.problem.task.name}-{search.method}-{percent}"
+    out = out.resolve()
     return out if len(search.settings.sparsities) == 1 else out.with_name(f"{out.name}-{percent}")
 
 
 def refuse_existing(folders: list[Path], force: bool) -> None:
-    """Before hours of work, not after."""
+    """Before hours of work, not after: something there, or a place where nothing can be written."""
+    import os
+
     from tombola.errors import UsageError
+    from tombola.ticket_folder import refuse_replacing
 
     for folder in folders:
-        if folder.exists() and not force:
+        refuse_replacing(folder, force)
+        parent = next(place for place in (folder, *folder.parents) if place.exists())
+        if not os.access(parent, os.W_OK):
             raise UsageError(
-                "there is something at the ticket's place already",
-                where=str(folder),
-                todo="choose another folder with --out, or replace it with --force",
+                "nothing can be written there", where=str(folder), todo="choose another place with --out"
             )
 
 

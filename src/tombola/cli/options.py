@@ -57,7 +57,7 @@ StoreDir = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, nothing else there.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Tell steps, disk and time; run nothing.")]
-Revision = Annotated[str | None, typer.Option("--revision", help="Branch, tag or commit of a hub model.")]
+Revision = Annotated[str | None, typer.Option("--revision", help="Branch, tag or commit on the hub.")]
 
 MOST_SEEDS = 1000
 
@@ -75,9 +75,11 @@ def _share(text: str) -> float:
 
     percent = text.endswith("%")
     try:
-        number = Decimal(text.rstrip("%").strip())
+        number = Decimal(text.removesuffix("%").strip())
     except InvalidOperation:
-        raise UsageError(f"'{text}' is no sparsity", where="--sparsity", todo="give 0.7 or 70%") from None
+        number = Decimal("nan")
+    if not number.is_finite():
+        raise UsageError(f"'{text}' is no sparsity", where="--sparsity", todo="give 0.7 or 70%")
     share = number / 100 if percent else number
     if not percent and number >= 1:
         percents, shares = f"{number.normalize():f}%", f"{(number / 100).normalize():f}"
@@ -130,7 +132,7 @@ def read_rewind(text: str) -> float | str:
     """``0`` (θ0), a share such as ``0.05`` or ``5%`` (θi), or ``standard``."""
     if text.strip().lower() == "standard":
         return "standard"
-    if text.strip().rstrip("%").strip() in ("0", "0.0"):
+    if text.strip().removesuffix("%").strip() in ("0", "0.0"):
         return 0.0
     try:
         return _share(text.strip())

@@ -60,6 +60,9 @@ def print_verification(found: Verification) -> None:
     print(
         f"sparsity claimed {found.claimed_sparsity:.4%}, counted in the trained weights {found.measured_sparsity:.4%}"
     )
+    notes = {row.against_ticket.interval.note for row in found.rows if row.against_ticket}
+    for note in sorted(notes - {""}):
+        print(f"interval: {note}")
     for name, decision in found.decisions.items():
         print(
             f"  {decision if isinstance(decision, str) else decision.said}"

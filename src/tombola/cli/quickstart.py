@@ -25,13 +25,17 @@ SETTINGS = {
 }
 
 
+DEFAULT_OUT = Path("tickets/quickstart")
 #: Of the paper's criteria the one that three seeds can decide.
 CRITERION = "within_points:2"
 
 
 def quickstart(
     seeds: options.Seeds = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder of the ticket.")] = Path("tickets/quickstart"),
+    out: Annotated[Path, typer.Option("--out", help="Folder of the ticket.")] = DEFAULT_OUT,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a ticket in a folder of your own choice.")
+    ] = False,
     device: options.Device = "auto",
     threads: options.Threads = None,
     store: options.StoreDir = None,
@@ -39,11 +43,14 @@ def quickstart(
 ) -> None:
     """Find a winning ticket in a real pre-trained model, verify it, and say how to load it."""
     from tombola import api
-    from tombola.cli.find import load_line
+    from tombola.cli.find import load_line, refuse_existing
     from tombola.cli.printing import print_json, print_verification, verification_json
     from tombola.cli.progress import reporter
     from tombola.tasks.task import DataOptions
 
+    # The default folder is the quickstart's own: it may be run again.
+    own = out == DEFAULT_OUT
+    refuse_existing([out], force or own)
     chosen = options.read_seeds(seeds, None, default=3)
     recipe = api.make_recipe(
         SETTINGS["task"],
@@ -72,7 +79,7 @@ def quickstart(
         )
     with reporter() as watching:
         (ticket,), found = api.find_and_verify(search, chosen, CRITERION, store, watching)
-    ticket.save_pretrained(out, force=True)
+    ticket.save_pretrained(out, force=force or own)
     if as_json:
         print_json({"folder": str(out), "ticket": ticket.identity, "verification": verification_json(found)})
         return

@@ -63,7 +63,7 @@ def verify(
     chosen_seeds = options.read_seeds(seeds, seed, default=5)
     rows = tuple(name.strip() for name in against.split(",") if name.strip())
     parse(criterion)
-    loaded = Ticket.from_pretrained(ticket)
+    loaded = Ticket.from_pretrained(ticket, revision=revision)
     recipe = {"epochs": epochs, "learning_rate": lr, "batch_size": batch_size, "max_length": max_length}
     settings = api.VerifySettings(
         seeds=chosen_seeds,
@@ -93,6 +93,8 @@ def verify(
     found_on, verified_on = str((loaded.task or {}).get("name")), plan.problem.task.name
     if found_on != verified_on and (warning := overlap_warning(found_on, verified_on)):
         typer.echo(f"tombola: note: {warning}", err=True)
+    if api.same_data(loaded, plan.problem) is False:
+        typer.echo("tombola: note: these are not the records that the ticket was found on", err=True)
     with reporter() as watching:
         found = api.run_verification(plan, loaded, settings, store, watching)
     if as_json:

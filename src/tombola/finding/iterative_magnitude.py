@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+from tombola.errors import RecipeError
 from tombola.finding.settings import SearchSettings
 from tombola.masks.schedule import round_sparsities
 from tombola.masks.selection import zeros_wanted
@@ -52,9 +53,15 @@ def _rewinding_point(problem: Problem, settings: SearchSettings, dense: Step) ->
     """Where every round starts again; None for standard pruning."""
     if settings.rewind == "standard":
         return None
-    step = round(float(settings.rewind) * problem.total_steps)
-    if step == 0:
+    if settings.rewind == 0.0:
         return Start()
+    step = round(float(settings.rewind) * problem.total_steps)
+    if not 0 < step < problem.total_steps:
+        raise RecipeError(
+            f"{settings.rewind:.4%} of {problem.total_steps} steps is step {step}: nothing to rewind to",
+            where="rewind",
+            todo="0 for θ0, or a share that falls between the first and the last step",
+        )
     return Start("state", ref=dense.out(f"state-{step}.safetensors"), head="kept", first_step=step)
 
 

@@ -26,7 +26,21 @@ class Method:
     name: str
     about: str
     module: str
+    #: the settings beside sparsities and seeds that it reads; any other is refused, never silently ignored
+    reads: frozenset[str] = frozenset()
     aliases: tuple[str, ...] = ()
+
+    def refuse_ignored(self, settings: SearchSettings) -> None:
+        """A setting that was changed and that this method does not read is a mistake."""
+        for name in ("schedule", "step", "rewind", "scope"):
+            default = type(settings).__dataclass_fields__[name].default
+            if name not in self.reads and getattr(settings, name) != default:
+                raise UsageError(
+                    f"method '{self.name}' does not read {name}",
+                    where=name,
+                    todo="leave it out"
+                    + (", or use --method imp" if name != "scope" else ", or use --method random"),
+                )
 
     @property
     def plan(self) -> Callable[[Problem, SearchSettings, int], dict[float, Candidate]]:
@@ -40,6 +54,7 @@ METHODS: dict[str, Method] = {
             "imp",
             "iterative magnitude pruning with rewinding: train, drop the smallest weights, rewind, repeat",
             "tombola.finding.iterative_magnitude",
+            reads=frozenset({"schedule", "step", "rewind"}),
             aliases=("iterative-magnitude-pruning", "lth"),
         ),
         Method(
@@ -52,6 +67,7 @@ METHODS: dict[str, Method] = {
             "random",
             "a uniformly random mask of exact size: the control that a ticket has to beat",
             "tombola.finding.random_ticket",
+            reads=frozenset({"scope"}),
             aliases=("rp",),
         ),
     )

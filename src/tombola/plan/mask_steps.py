@@ -54,7 +54,7 @@ def import_ticket(
     """The mask (and θi, if any) of a ticket whose identity is part of this step's."""
     from tombola.ticket import Ticket
 
-    ticket = Ticket.from_pretrained(sources["ticket"])
+    ticket = Ticket.from_pretrained(sources["ticket"], revision=sources.get("revision"))
     if ticket.identity != parameters["ticket"]:
         raise CorruptArtifact(
             f"the folder holds another ticket ({ticket.identity[:12]}) than planned ({parameters['ticket'][:12]})",

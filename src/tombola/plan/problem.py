@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,7 +29,7 @@ class ModelFacts:
     @property
     def prunable(self) -> int:
         """N: how many weights a mask covers."""
-        return sum(_product(shape) for shape in self.shapes.values())
+        return sum(math.prod(shape) for shape in self.shapes.values())
 
 
 @dataclass(frozen=True)
@@ -64,10 +65,3 @@ class Problem:
     def total_steps(self) -> int:
         """t: the optimizer steps of one full training."""
         return self.recipe.total_steps(self.task.train_examples)
-
-
-def _product(shape: tuple[int, ...]) -> int:
-    count = 1
-    for length in shape:
-        count *= length
-    return count

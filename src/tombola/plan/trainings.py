@@ -146,13 +146,13 @@ def random_mask(
     )
 
 
-def ticket_import(problem: Problem, *, ticket: str, folder: str) -> Step:
+def ticket_import(problem: Problem, *, ticket: str, folder: str, revision: str | None = None) -> Step:
     """Bring a ticket's mask (and its θi, if it has one) into the store; ``ticket`` is its identity."""
     return Step(
         kind="import_ticket",
         version=1,
         parameters={"ticket": ticket, "shapes": _shapes(problem)},
-        sources={"ticket": folder},
+        sources={"ticket": folder, "revision": revision},
         label="the ticket's mask",
     )
 

@@ -61,12 +61,6 @@ def majority_baseline(records: Records, metric: str | None = None) -> float:
     raise DataError(f"there is no metric '{metric}'", where="metric", todo=nearest(metric, list(METRICS)))
 
 
-def is_degenerate(scores: float | Sequence[float], records: Records, metric: str | None = None) -> bool:
-    """Whether the full model's mean score is no better than the majority class's (WNLI; SPEC 2.5)."""
-    mean = float(np.mean(scores))
-    return mean <= majority_baseline(records, metric) + 1e-9
-
-
 def _accuracy(given: np.ndarray, true: np.ndarray) -> float:
     from sklearn.metrics import accuracy_score
 

@@ -37,15 +37,6 @@ class Task:
     learning_rate: float = 2e-5
     max_length: int = 128
 
-    @property
-    def primary_metric(self) -> str:
-        return self.metrics[0]
-
-    @property
-    def num_outputs(self) -> int:
-        """How many numbers the task head gives: one a class, or one for a regression."""
-        return len(self.labels) or 1
-
 
 @dataclass(frozen=True)
 class DataOptions:
