@@ -17,7 +17,7 @@ from tombola.plan.steps import STEPS
 from tombola.plan.trainings import ticket_import
 from tombola.tasks.task import DataOptions
 
-VERSIONS = {"train": 2, "prune": 1, "random_mask": 1, "import_ticket": 1}
+VERSIONS = {"train": 3, "prune": 1, "random_mask": 1, "import_ticket": 1}
 
 
 def planned(tiny_bert, sentences, method: str) -> Search:

@@ -26,7 +26,7 @@ class StepKind:
 
 
 STEPS: dict[str, StepKind] = {
-    "train": StepKind(2, train),
+    "train": StepKind(3, train),
     "prune": StepKind(1, prune),
     "random_mask": StepKind(1, random_mask),
     "import_ticket": StepKind(1, import_ticket),

@@ -1,6 +1,6 @@
 """The training step: start weights, mask, recipe and seed in; scores on the development set at the last step out.
 
-Outputs: ``metrics.json``, ``losses.jsonl`` and ``predictions.safetensors`` are kept. ``weights.safetensors`` and
+Outputs: ``metrics.json``, ``metrics.jsonl`` and ``predictions.safetensors`` are kept. ``weights.safetensors`` and
 ``state-<i>.safetensors`` (θi with optimizer and place in the schedule) are transient, made only when somebody waits
 for them. Asking for them never changes what is trained, so they are no part of the identity.
 """
@@ -213,7 +213,7 @@ def _put_out(
         "sparsity": {"zeros": zeros, "size": size, "share": zeros / size},
     }
     work.write_json("metrics.json", metrics)
-    work.write_lines("losses.jsonl", [asdict(row) for row in result.log])
+    work.write_lines("metrics.jsonl", [asdict(row) for row in result.log])
     work.write_tensors("predictions.safetensors", predictions)
     if "weights.safetensors" in work.wanted:
         work.write_tensors("weights.safetensors", weights, transient=True)

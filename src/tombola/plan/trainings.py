@@ -48,7 +48,7 @@ def training(
         inputs["start"] = start.ref
     return Step(
         kind="train",
-        version=2,
+        version=3,
         parameters={
             "model": {
                 "fingerprint": problem.model.fingerprint,
