@@ -39,8 +39,8 @@ def test_identities_are_pinned():
 
 
 PINNED = {
-    "dense": "7b0a5f63367f2f0ab0463b25320fcd22f5b6910b96f364d1c68e9cd22514a3b4",
-    "mask": "7c77d39ca0cda2f4d1e823beb7570553b7552ac4be2a43fa1bf4acf79ab89c59",
+    "dense": "9ba4c28504cab89e0f8350a8d44e516d649bd11444639c93cdbb64a867be2ce1",
+    "mask": "c74f15dd76cb78404fe38e82faaabcd9bf26175c90a7363a19b7b3aaf3d144fd",
     "drawn": "c32c476369d27a1a7956f2f575b5a3d9ea423961b97dd308a3d94daed85b2f7a",
 }
 
