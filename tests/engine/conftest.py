@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from tests.engine import toy_steps
 
-from tombola.engine import inline
+from tombola.engine import performing
 from tombola.engine.store import Store
 
 
@@ -15,6 +15,6 @@ def store(tmp_path):
 @pytest.fixture(autouse=True)
 def toys(monkeypatch):
     """The toy steps instead of the real ones, and an empty list of what ran."""
-    monkeypatch.setattr(inline, "STEPS", toy_steps.TOYS)
+    monkeypatch.setattr(performing, "STEPS", toy_steps.TOYS)
     toy_steps.RUNS.clear()
     return toy_steps.RUNS

@@ -7,7 +7,9 @@ import multiprocessing
 import pytest
 from tests.engine.toy_steps import number_step, total_step
 
-from tombola.engine.inline import pending, run
+from tombola.engine.inline import run
+from tombola.engine.pending import pending
+from tombola.engine.readers import drop, reading
 from tombola.errors import StoreError
 from tombola.plan.graph import Graph
 from tombola.plan.step import Step
@@ -76,18 +78,18 @@ def test_what_another_process_still_reads_is_not_dropped(store):
     announced, finish = context.Event(), context.Event()
 
     def read_slowly() -> None:
-        with store.reading([weights]):
+        with reading(store, [(part.identity, "weights.safetensors")]):
             announced.set()
             finish.wait()
 
     process = context.Process(target=read_slowly)
     process.start()
     announced.wait()
-    store.drop(weights)
+    drop(store, (part.identity, "weights.safetensors"))
     assert store.path(weights).is_file()
     process.kill()
     process.join()
-    store.drop(weights)
+    drop(store, (part.identity, "weights.safetensors"))
     assert not (store.folder(part.identity) / "weights.safetensors").exists(), "a dead reader holds nothing"
 
 
@@ -95,19 +97,20 @@ def test_inputs_are_not_made_again_for_a_step_that_another_process_has_finished(
     """What was planned before the other finished is looked at again when its turn comes."""
     first, second = total_step(number_step(1)), total_step(number_step(2))
     graph = Graph((first, second))
-    from tombola.engine import inline
+    from tombola.engine import performing
 
-    former = inline._execute
+    former = performing._execute
 
-    def meanwhile(step, *arguments):
-        former(step, *arguments)
-        if step == first:
+    def meanwhile(work, *arguments):
+        seconds = former(work, *arguments)
+        if work.identity == first.identity:
             # The other process: finishes `second`, and drops the weights it read.
-            monkeypatch.setattr(inline, "_execute", former)
+            monkeypatch.setattr(performing, "_execute", former)
             run(Graph((second,)), store)
             toys.append("the other is done")
+        return seconds
 
-    monkeypatch.setattr(inline, "_execute", meanwhile)
+    monkeypatch.setattr(performing, "_execute", meanwhile)
     run(graph, store)
     assert toys == ["number 1", "total", "number 2", "total", "the other is done"]
 
@@ -145,10 +148,10 @@ def test_a_step_that_fails_leaves_nothing_that_looks_done(store, monkeypatch, to
 def _race(root: str, barrier: object) -> None:
     from tests.engine import toy_steps
 
-    from tombola.engine import inline
+    from tombola.engine import inline, performing
     from tombola.engine.store import Store
 
-    inline.STEPS = toy_steps.TOYS  # type: ignore[assignment]
+    performing.STEPS = toy_steps.TOYS  # type: ignore[assignment]
     barrier.wait()  # type: ignore[attr-defined]
     inline.run(Graph(tuple(number_step(value) for value in range(40))), Store(root))
     with open(f"{root}/ran", "a") as file:

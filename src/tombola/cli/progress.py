@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tombola.engine.performing import Failure
     from tombola.plan.step import Step
 
 #: Plain lines are for logs: one every so many seconds says enough.
@@ -42,6 +43,10 @@ class Lines:
         _say(
             f"[{number}/{len(self._numbers)}] {step.label}: {seconds:.1f} s, {self._clock.left()} left in all"
         )
+
+    def failed(self, step: Step, failure: Failure, again: bool) -> None:
+        self._clock.move(step, 0)
+        _say(f"  {step.label}: {'tried again after' if again else 'FAILED:'} {failure.what}")
 
     def close(self) -> None:
         pass
@@ -82,6 +87,14 @@ class Bar:
     def ended(self, step: Step, seconds: float) -> None:
         self._clock.finish(step)
         self._show(step)
+
+    def failed(self, step: Step, failure: Failure, again: bool) -> None:
+        self._clock.move(step, 0)
+        self._bar.console.print(
+            f"{step.label}: {'tried again after' if again else 'FAILED:'} {failure.what}",
+            markup=False,
+            highlight=False,
+        )
 
     def close(self) -> None:
         self._bar.stop()
@@ -181,6 +194,11 @@ class Watched:
     def ended(self, step: Step, seconds: float) -> None:
         self._within_training = False
         self._shown.ended(step, seconds)
+        self._stop_if_asked()
+
+    def failed(self, step: Step, failure: Failure, again: bool) -> None:
+        self._within_training = False
+        self._shown.failed(step, failure, again)
         self._stop_if_asked()
 
     def _stop_if_asked(self) -> None:

@@ -6,11 +6,10 @@ where there is none, a few steps are run and thrown away.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from tombola import files
-from tombola.engine.inline import pending
+from tombola.engine import rates
+from tombola.engine.pending import pending
 from tombola.engine.store import Store
 from tombola.plan.graph import Graph
 from tombola.plan.step import Step
@@ -18,13 +17,11 @@ from tombola.plan.step import Step
 PROBE_STEPS = 6
 #: Metrics, losses, predictions and manifests of one training, roughly.
 KEPT_BYTES = 100_000
-#: What decides how long one optimizer step takes.
-RATE_KEYS = ("model", "task", "recipe", "numerics")
 
 
 def estimate(graph: Graph, store: Store) -> dict[str, Any]:
     """Counts, bytes and seconds for what is not done yet."""
-    work = pending(graph, store)
+    work = pending(graph, store, glance=True)
     to_run = [step for step in graph.steps if step.identity in work]
     trainings = [step for step in to_run if step.kind == "train"]
     optimizer_steps = sum(step.cost for step in trainings)
@@ -49,28 +46,14 @@ def _seconds(trainings: list[Step], store: Store) -> tuple[float, str]:
     """Seconds for all of them, and where the rate comes from; each kind of training has a rate of its own."""
     kinds: dict[str, list[Step]] = {}
     for step in trainings:
-        kinds.setdefault(_rate_key(step.parameters), []).append(step)
-    known = _known_rates(set(kinds), store)
+        kinds.setdefault(rates.key_of(step.parameters), []).append(step)
+    known = rates.known(store)
     total, probed = 0.0, False
     for key, steps in kinds.items():
         if key not in known:
             known[key], probed = _probe(steps[0]), True
         total += known[key] * sum(step.cost for step in steps)
     return total, f"by a probe of {PROBE_STEPS} steps" if probed else "by trainings in this store"
-
-
-def _known_rates(wanted: set[str], store: Store) -> dict[str, float]:
-    rates: dict[str, float] = {}
-    for identity in store:
-        path = store.folder(identity) / "spec.json"
-        if wanted <= rates.keys() or not path.is_file():
-            continue
-        spec = files.read_json(path)
-        key = _rate_key(spec["parameters"]) if spec["step"] == "train" else ""
-        timing = [entry for entry in store.timing(identity) if entry.get("optimizer_steps")]
-        if key in wanted and timing:
-            rates[key] = timing[-1]["training_seconds"] / timing[-1]["optimizer_steps"]
-    return rates
 
 
 def _probe(step: Step) -> float:
@@ -108,9 +91,3 @@ def _weight_bytes(step: Step) -> int:
 
     source = model_source(step.sources["model"], step.parameters["model"]["fingerprint"])
     return sum(path.stat().st_size for path in source.folder.glob("*.safetensors"))
-
-
-def _rate_key(parameters: Mapping[str, Any]) -> str:
-    from tombola.canonical import canonical_json
-
-    return canonical_json({key: parameters[key] for key in RATE_KEYS})

@@ -3,9 +3,12 @@
     <root>/ab/abcd…/   spec.json  outputs…  manifest.json      a finished run
     <root>/ab/abcd…/timing.jsonl                               seconds and machine: told, never hashed
     <root>/running/abcd…/                                      scratch of a run under way (checkpoints live here)
-    <root>/locks/abcd…                                         held by the process that computes the run
+    <root>/leases/abcd…                                        held by the process that computes the run
     <root>/readers/…                                           held by a process; lists the outputs it still reads
+    <root>/substitutes/abcd….json                              another run stands in for this one (substitutes.py)
     <root>/aside/abcd…-N/                                      did not verify: kept to be looked at, never read
+    <root>/attempts.jsonl                                      append-only: what was begun and ended, when, by whom
+    <root>/index/…                                             may be deleted at any time; it comes back
 
 A run is done only if its manifest verifies. Publishing is atomic: the folder is complete and flushed before a single
 rename puts it in its place. A manifest lists every output with size and SHA-256; a *transient* output (weights) may
@@ -15,22 +18,24 @@ be dropped later and leaves its hash behind, so that a recomputation can be chec
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import errno
 import json
 import os
 import shutil
-import uuid
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tombola import files
+from tombola.engine.held import Held, hold
+from tombola.engine.work import OutputOf, Work
 from tombola.errors import CorruptArtifact, StoreError, TombolaError
-from tombola.plan.step import Ref, Step
+from tombola.plan.step import Ref
 
 FORMAT = 1
+PARTS = ("running", "leases", "readers", "substitutes", "index")
 
 
 @dataclass(frozen=True)
@@ -50,20 +55,25 @@ class Run:
     folder: Path
     outputs: Mapping[str, Output]
     environment: Mapping[str, Any]
+    substitutes: str | None = None
 
     def has(self, output: str) -> bool:
         """Whether the file of this output is there now (a transient one may have been dropped)."""
         return output in self.outputs and (self.folder / output).is_file()
 
 
+class DamagedInput(StoreError):
+    """A stored run did not verify when it was read and was set aside: whoever needs it must have it made again."""
+
+
 class Store:
-    """A folder of runs. Safe for several processes on one local disk."""
+    """A folder of runs. Safe for several processes; on one local disk no two of them ever run a step twice."""
 
     def __init__(self, root: Path | str) -> None:
         self.root = Path(root).expanduser()
         self._verified: dict[Path, tuple[int, int]] = {}
         try:
-            for part in ("running", "locks", "readers"):
+            for part in PARTS:
                 (self.root / part).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(
@@ -92,32 +102,46 @@ class Store:
             self.set_aside(identity, str(problem.what))
             return None
 
-    def read_json(self, ref: Ref) -> Any:
+    def is_there(self, identity: str, outputs: frozenset[str] | set[str] = frozenset()) -> bool:
+        """Whether the run is finished and these of its transient outputs are at hand."""
+        run = self.run(identity)
+        return run is not None and all(run.has(name) for name in outputs)
+
+    def published(self) -> set[str]:
+        """Identities of all runs that have a folder, by one look at every shelf: a folder appears only when whole."""
+        found: set[str] = set()
+        for number in range(256):
+            with contextlib.suppress(FileNotFoundError):
+                found.update(name for name in os.listdir(self.root / f"{number:02x}") if len(name) == 64)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self.published()))
+
+    def read_json(self, ref: Ref | OutputOf) -> Any:
         """The JSON output that ``ref`` names, checked against its manifest."""
         return files.read_json(self.path(ref))
 
-    def path(self, ref: Ref) -> Path:
+    def path(self, ref: Ref | OutputOf) -> Path:
         """The path of an output, its bytes checked once against the manifest, then trusted by size and time."""
-        run = self.run(ref.step.identity)
+        identity, output = (ref.step.identity, ref.output) if isinstance(ref, Ref) else ref
+        run = self.run(identity)
         if run is None:
-            raise StoreError(
-                f"the run of step '{ref.step.label or ref.step.kind}' is not in the store",
-                where=str(self.root),
-            )
-        if not run.has(ref.output):
-            raise self._dropped(ref)
+            raise DamagedInput(f"the run {identity[:12]} is not in the store", where=str(self.root))
+        if not run.has(output):
+            raise self._dropped(identity, output)
         try:
-            self._verify_file(run.folder / ref.output, run.outputs[ref.output])
+            self._verify_file(run.folder / output, run.outputs[output])
         except FileNotFoundError:
-            raise self._dropped(ref) from None
+            raise self._dropped(identity, output) from None
         except CorruptArtifact as problem:
-            self.set_aside(ref.step.identity, problem.what)
-            raise StoreError(
-                f"output '{ref.output}' of run {ref.step.identity[:12]} is damaged; the run was set aside",
+            self.set_aside(identity, problem.what)
+            raise DamagedInput(
+                f"output '{output}' of run {identity[:12]} is damaged; the run was set aside",
                 where=str(run.folder),
                 todo="run the same command again: the engine computes it anew",
             ) from None
-        return run.folder / ref.output
+        return run.folder / output
 
     def verify(self, identity: str) -> list[str]:
         """Hash every file of a run again; the problems found, none if it is whole."""
@@ -125,6 +149,11 @@ class Store:
         if run is None:
             return [f"{identity}: no finished run"]
         problems = []
+        try:
+            if files.read_json(run.folder / "spec.json") is None or self._spec_digest(run) != identity:
+                problems.append(f"{identity}: spec.json does not describe this run")
+        except CorruptArtifact as problem:
+            problems.append(f"{identity}: {problem.what}")
         for name, output in run.outputs.items():
             path = run.folder / name
             if output.transient and not path.exists():
@@ -136,44 +165,37 @@ class Store:
                 problems.append(f"{identity}: {problem.what}")
         return problems
 
-    def __iter__(self) -> Iterator[str]:
-        """Identities of all runs that have a folder."""
-        for part in sorted(self.root.glob("[0-9a-f][0-9a-f]")):
-            for folder in sorted(part.iterdir()):
-                if len(folder.name) == 64:
-                    yield folder.name
+    def _spec_digest(self, run: Run) -> str:
+        from tombola.canonical import digest
 
-    def _dropped(self, ref: Ref) -> StoreError:
-        return StoreError(
-            f"output '{ref.output}' of run {ref.step.identity[:12]} was dropped (it is transient)",
-            where=str(self.folder(ref.step.identity)),
+        return digest(files.read_json(run.folder / "spec.json"))
+
+    def _dropped(self, identity: str, output: str) -> StoreError:
+        return DamagedInput(
+            f"output '{output}' of run {identity[:12]} was dropped (it is transient)",
+            where=str(self.folder(identity)),
             todo="run its plan again: the engine recomputes it",
         )
 
     # -- writing ------------------------------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def lock(self, identity: str) -> Iterator[None]:
-        """Hold the right to compute a run; a second process waits here, and a dead one's lock is free at once."""
-        path = self.root / "locks" / identity
-        with open(path, "a", encoding="ascii") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            try:
-                yield
-            finally:
-                fcntl.flock(file, fcntl.LOCK_UN)
+    def lease(self, identity: str) -> Held | None:
+        """The right to compute a run, or None while a living process has it."""
+        return hold(self.root / "leases" / identity)
 
     def publish(
-        self, step: Step, staging: Path, outputs: Mapping[str, Output], environment: Mapping[str, Any]
+        self, work: Work, staging: Path, outputs: Mapping[str, Output], environment: Mapping[str, Any]
     ) -> Run:
-        """Make ``staging`` the finished run of ``step``: manifest last, everything flushed, one rename."""
-        manifest = {
+        """Make ``staging`` the finished run of ``work``: manifest last, everything flushed, one rename."""
+        manifest: dict[str, Any] = {
             "format": FORMAT,
-            "identity": step.identity,
+            "identity": work.identity,
             "outputs": {name: vars(output) for name, output in sorted(outputs.items())},
             "environment": dict(environment),
         }
-        target = self.folder(step.identity)
+        if work.substitutes is not None:
+            manifest["substitutes"] = work.substitutes
+        target = self.folder(work.identity)
         if target.exists():
             # Outputs made again or for the first time: each file is moved in whole, the manifest comes last. At
             # every moment the folder is a finished run; the kept files were proved equal before.
@@ -183,16 +205,23 @@ class Store:
             files.fsync_folder(target)
             files.write_json(target / "manifest.json", manifest)
         else:
-            files.write_json(staging / "spec.json", step.specification)
+            files.write_json(staging / "spec.json", work.specification)
             files.write_json(staging / "manifest.json", manifest)
-            target.parent.mkdir(exist_ok=True)
-            os.rename(staging, target)
+            if not target.parent.exists():
+                target.parent.mkdir(exist_ok=True)
+                files.fsync_folder(self.root)
+            try:
+                os.rename(staging, target)
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+                # A process on another machine, whose lease could not be seen, was first: the same run, done.
             files.fsync_folder(target.parent)
-        shutil.rmtree(self.scratch(step.identity), ignore_errors=True)
-        run = self.run(step.identity)
+        shutil.rmtree(self.scratch(work.identity), ignore_errors=True)
+        run = self.run(work.identity)
         if run is None:
             raise StoreError(
-                f"run {step.identity[:12]} did not verify after it was written", where=str(target)
+                f"run {work.identity[:12]} did not verify after it was written", where=str(target)
             )
         return run
 
@@ -211,42 +240,6 @@ class Store:
             with contextlib.suppress(json.JSONDecodeError):
                 entries.append(json.loads(line))
         return entries
-
-    @contextlib.contextmanager
-    def reading(self, refs: Iterable[Ref]) -> Iterator[None]:
-        """Announce the outputs this process will read, so that no other drops them meanwhile."""
-        path = self.root / "readers" / f"{os.getpid()}-{uuid.uuid4().hex[:12]}"
-        with open(path, "w", encoding="utf-8") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            file.writelines(f"{ref.step.identity} {ref.output}\n" for ref in refs)
-            file.flush()
-            try:
-                yield
-            finally:
-                path.unlink(missing_ok=True)
-
-    def drop(self, ref: Ref) -> None:
-        """Delete a transient output unless another process reads it; its size and hash stay in the manifest."""
-        run = self.run(ref.step.identity)
-        if run is None or not run.has(ref.output) or not run.outputs[ref.output].transient:
-            return
-        if not self._read_by_others(ref):
-            (run.folder / ref.output).unlink(missing_ok=True)
-
-    def _read_by_others(self, ref: Ref) -> bool:
-        line = f"{ref.step.identity} {ref.output}"
-        for path in (self.root / "readers").iterdir():
-            if path.name.startswith(f"{os.getpid()}-"):
-                continue
-            with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    if line in file.read().splitlines():
-                        return True
-                else:
-                    path.unlink(missing_ok=True)  # its process is dead
-        return False
 
     def set_aside(self, identity: str, reason: str) -> None:
         """Move a run that does not verify out of the way, and say so."""
@@ -279,8 +272,11 @@ class Store:
             if manifest["identity"] != identity:
                 raise CorruptArtifact(f"the manifest names another run, {manifest['identity'][:12]}")
             environment = manifest["environment"]
+            substitutes = manifest.get("substitutes")
         except (KeyError, TypeError, AttributeError) as error:
             raise CorruptArtifact(f"the manifest lacks or misspells {error}") from None
+        if not (folder / "spec.json").is_file():
+            raise CorruptArtifact("spec.json is missing")
         for name, output in outputs.items():
             try:
                 size = (folder / name).stat().st_size
@@ -290,7 +286,7 @@ class Store:
                 raise CorruptArtifact(f"{name} is missing") from None
             if size != output.size:
                 raise CorruptArtifact(f"{name} has {size} bytes instead of {output.size}")
-        return Run(identity, folder, outputs, environment)
+        return Run(identity, folder, outputs, environment, substitutes)
 
     def _verify_file(self, path: Path, output: Output) -> None:
         status = path.stat()
