@@ -177,14 +177,17 @@ class _Pass:
 
     def _needed(self, identity: str) -> bool:
         """Whether an end, or a step that is needed and not done, waits for this one."""
-        if identity in self.ends:
-            return True
-        return any(
-            reader not in self.finished
-            and not self.store.is_there(reader, self.work[reader])
-            and self._needed(reader)
-            for reader in self.readers[identity]
-        )
+        waiting, seen = [identity], {identity}
+        while waiting:
+            looked_at = waiting.pop()
+            if looked_at in self.ends:
+                return True
+            for reader in self.readers[looked_at]:
+                if reader not in seen and reader not in self.finished:
+                    seen.add(reader)
+                    if not self.store.is_there(reader, self.work[reader]):
+                        waiting.append(reader)
+        return False
 
     def _hear(self, event: Event) -> None:
         step = self.running.get(event.identity)
