@@ -13,7 +13,7 @@ import sys
 import typer
 
 from tombola import __version__
-from tombola.cli import find, inspecting, listing, quickstart, verify
+from tombola.cli import find, inspecting, listing, quickstart, store, study, verify
 from tombola.errors import TombolaError
 
 app = typer.Typer(
@@ -44,7 +44,10 @@ def root(
 app.command("quickstart")(quickstart.quickstart)
 app.command("find")(find.find)
 app.command("verify")(verify.verify)
+app.command("study")(study.study)
+app.command("recipes")(listing.recipes)
 app.command("inspect")(inspecting.inspect_ticket)
+app.add_typer(store.app, name="store")
 app.command("tasks")(listing.tasks)
 app.command("models")(listing.models)
 app.command("methods")(listing.methods)

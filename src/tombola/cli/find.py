@@ -198,12 +198,18 @@ def tell_work(graph: Graph, store: Path | None, as_json: bool, more: dict[str, A
     """What a run would do: steps, disk, time."""
     from tombola import api
     from tombola.cli.printing import print_json
-    from tombola.cli.progress import duration
 
     work = api.estimate(graph, store)
     if as_json:
         print_json({**work, **more})
         return
+    tell_estimate(work)
+
+
+def tell_estimate(work: dict[str, Any]) -> None:
+    """Steps, disk and time in words."""
+    from tombola.cli.progress import duration
+
     typer.echo(f"{work['steps']} steps, {work['done']} done before, {work['trainings']} trainings to run")
     typer.echo(f"{work['optimizer_steps']:,} optimizer steps")
     typer.echo(

@@ -1,4 +1,4 @@
-"""``tombola tasks``, ``models`` and ``methods``: what there is to choose from."""
+"""``tombola tasks``, ``models``, ``methods`` and ``recipes``: what there is to choose from."""
 
 from __future__ import annotations
 
@@ -60,3 +60,26 @@ def methods(as_json: options.Json = False) -> None:
     print_table(
         ("method", "aliases", "about"), [(m.name, ", ".join(m.aliases), m.about) for m in METHODS.values()]
     )
+
+
+def recipes(as_json: options.Json = False) -> None:
+    """List the recipes that ship, and the studies that a recipe of one's own can be for."""
+    from tombola.cli.printing import print_json, print_table
+    from tombola.studies.registry import STUDIES, shipped_recipes
+
+    found = shipped_recipes()
+    if as_json:
+        print_json([{"name": recipe.name, **recipe.settings} for recipe in found])
+        return
+    print_table(
+        ("recipe", "study", "about"),
+        [
+            (recipe.name, recipe.kind.name, " ".join(recipe.settings.get("about", "").split()))
+            for recipe in found
+        ],
+    )
+    print(
+        "\nRun one: tombola study RECIPE --data-dir GLUE; or write your own YAML file for one of these studies:"
+    )
+    for kind in STUDIES.values():
+        print(f"  {kind.name}: {kind.about}")

@@ -64,35 +64,13 @@ MOST_SEEDS = 1000
 
 def read_sparsities(values: list[str]) -> tuple[float, ...]:
     """``0.7``, ``70%``, or several with commas; a bare 70 could mean either and is refused."""
-    read = [_share(part.strip()) for value in values for part in value.split(",") if part.strip()]
+    from tombola.masks.share import read_share
+
+    parts = [part for value in values for part in value.split(",") if part.strip()]
+    read = [read_share(part, "--sparsity") for part in parts]
     if not read:
         raise UsageError("no sparsity is given", where="--sparsity", todo="give 0.5 or 50%")
     return tuple(dict.fromkeys(sorted(read)))
-
-
-def _share(text: str) -> float:
-    from decimal import Decimal, InvalidOperation
-
-    percent = text.endswith("%")
-    try:
-        number = Decimal(text.removesuffix("%").strip())
-    except InvalidOperation:
-        number = Decimal("nan")
-    if not number.is_finite():
-        raise UsageError(f"'{text}' is no sparsity", where="--sparsity", todo="give 0.7 or 70%")
-    share = number / 100 if percent else number
-    if not percent and number >= 1:
-        percents, shares = f"{number.normalize():f}%", f"{(number / 100).normalize():f}"
-        raise UsageError(
-            f"a sparsity of {text} is not a share", where="--sparsity", todo=f"write {shares} or {percents}"
-        )
-    if not 0 < share < 1:
-        raise UsageError(
-            f"a sparsity of {text} leaves everything or nothing",
-            where="--sparsity",
-            todo="between 0 and 1: 0.7 or 70%",
-        )
-    return float(share)
 
 
 def read_seeds(seeds: str | None, seed: int | None, default: int = 1) -> tuple[int, ...]:
@@ -134,8 +112,10 @@ def read_rewind(text: str) -> float | str:
         return "standard"
     if text.strip().removesuffix("%").strip() in ("0", "0.0"):
         return 0.0
+    from tombola.masks.share import read_share
+
     try:
-        return _share(text.strip())
+        return read_share(text, "--rewind")
     except UsageError as error:
         raise UsageError(
             f"'{text}' is no rewinding point",

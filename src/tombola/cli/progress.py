@@ -16,36 +16,33 @@ SECONDS_BETWEEN_LINES = 15.0
 
 
 class Lines:
-    """Plain lines on stderr: one a finished training, and one now and then within a long one."""
+    """Plain lines on stderr: one a finished training, and one now and then within long ones."""
 
     def __init__(self) -> None:
         self._clock = _Clock()
         self._last = 0.0
-        self._numbers: dict[str, int] = {}
 
     def planned(self, pending: tuple[Step, ...], done: int) -> None:
         self._clock.plan(pending)
-        self._numbers = {step.identity: number for number, step in enumerate(pending, start=1)}
+        self._last = time.monotonic()
         _say(f"{len(pending)} steps to do, {done} done before")
 
     def began(self, step: Step) -> None:
-        self._last = time.monotonic()
+        self._clock.begin(step)
 
     def moved(self, step: Step, done: int, total: int) -> None:
         self._clock.move(step, done)
         if time.monotonic() - self._last > SECONDS_BETWEEN_LINES:
             self._last = time.monotonic()
-            _say(f"  {step.label}: step {done} of {total}, {self._clock.left()} left in all")
+            _say(f"  {step.label}: step {done} of {total}; {self._clock.told()}")
 
     def ended(self, step: Step, seconds: float) -> None:
         self._clock.finish(step)
-        number = self._numbers.get(step.identity, 0)
-        _say(
-            f"[{number}/{len(self._numbers)}] {step.label}: {seconds:.1f} s, {self._clock.left()} left in all"
-        )
+        self._last = time.monotonic()
+        _say(f"[{self._clock.ended}/{self._clock.steps}] {step.label}: {seconds:.1f} s; {self._clock.told()}")
 
     def failed(self, step: Step, failure: Failure, again: bool) -> None:
-        self._clock.move(step, 0)
+        self._clock.fail(step, again)
         _say(f"  {step.label}: {'tried again after' if again else 'FAILED:'} {failure.what}")
 
     def close(self) -> None:
@@ -63,7 +60,7 @@ class Bar:
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
-            TextColumn("{task.percentage:>3.0f} %  {task.fields[left]}"),
+            TextColumn("{task.percentage:>3.0f} %  {task.fields[told]}"),
             TimeElapsedColumn(),
             console=Console(stderr=True),
         )
@@ -75,9 +72,10 @@ class Bar:
             self._bar.start()
             if self._task is not None:
                 self._bar.remove_task(self._task)
-            self._task = self._bar.add_task("planning", total=max(self._clock.total, 1), left="")
+            self._task = self._bar.add_task("planning", total=max(self._clock.total, 1), told="")
 
     def began(self, step: Step) -> None:
+        self._clock.begin(step)
         self._show(step)
 
     def moved(self, step: Step, done: int, total: int) -> None:
@@ -89,7 +87,7 @@ class Bar:
         self._show(step)
 
     def failed(self, step: Step, failure: Failure, again: bool) -> None:
-        self._clock.move(step, 0)
+        self._clock.fail(step, again)
         self._bar.console.print(
             f"{step.label}: {'tried again after' if again else 'FAILED:'} {failure.what}",
             markup=False,
@@ -105,41 +103,58 @@ class Bar:
                 self._task,
                 description=step.label or step.kind,
                 completed=self._clock.done,
-                left=f"{self._clock.left()} left",
+                told=self._clock.told(),
             )
 
 
 class _Clock:
-    """Optimizer steps done and to do, and the rate of this very run."""
+    """Optimizer steps done and to do, the rate of this very run, and how many steps run, wait or have failed."""
 
     def __init__(self) -> None:
-        self.total = 0
-        self._finished = 0
-        self._current = 0
-        self._skipped = 0
-        self._first: dict[str, int] = {}
-        self._started = time.monotonic()
+        self._failed: set[str] = set()
+        self.plan(())
 
     @property
     def done(self) -> int:
-        return self._finished + self._current
+        return self._finished + sum(self._under_way.values())
 
     def plan(self, pending: tuple[Step, ...]) -> None:
         self.total = sum(step.cost for step in pending)
-        self._finished = self._current = self._skipped = 0
-        self._first.clear()
+        self.steps, self.ended = len(pending), 0
+        self._finished = self._skipped = 0
+        #: optimizer steps done of every step that runs now
+        self._under_way: dict[str, int] = {}
+        self._begun_at: dict[str, int] = {}
         self._started = time.monotonic()
+
+    def begin(self, step: Step) -> None:
+        self._under_way.setdefault(step.identity, 0)
 
     def move(self, step: Step, done: int) -> None:
         # A resumed training begins in its middle: what a former process did says nothing about this one's rate.
-        if step.identity not in self._first:
-            self._first[step.identity] = max(done - 1, 0)
+        if step.identity not in self._begun_at:
+            self._begun_at[step.identity] = max(done - 1, 0)
             self._skipped += max(done - 1, 0)
-        self._current = min(done, step.cost)
+        self._under_way[step.identity] = min(done, step.cost)
 
     def finish(self, step: Step) -> None:
+        self._under_way.pop(step.identity, None)
+        self._failed.discard(step.identity)
         self._finished += step.cost
-        self._current = 0
+        self.ended += 1
+
+    def fail(self, step: Step, again: bool) -> None:
+        self._under_way.pop(step.identity, None)
+        self._skipped -= self._begun_at.pop(step.identity, 0)
+        if not again:
+            self._failed.add(step.identity)
+
+    def told(self) -> str:
+        """``2 running, 31 waiting, 12 min 03 s left``."""
+        running = len(self._under_way)
+        failed = f", {len(self._failed)} failed" if self._failed else ""
+        waiting = max(self.steps - self.ended - running - len(self._failed), 0)
+        return f"{running} running, {waiting} waiting{failed}, {self.left()} left"
 
     def left(self) -> str:
         worked = self.done - self._skipped

@@ -74,7 +74,7 @@ def training(
         },
         inputs=inputs,
         sources={"model": dict(problem.model.source), "task": dict(problem.task.source)},
-        label=label,
+        label=f"{problem.task.name}: {label}",
         cost=problem.total_steps - start.first_step,
     )
 
