@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 import re
 import textwrap
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 #: Hex digits that name a run where a person reads it.
 RUN_DIGITS = 12
-#: A column of the plain text is folded beyond this many characters.
-WIDEST_COLUMN = 40
 STRONG_MARK = " *"
 BETWEEN_COLUMNS = 3
 
@@ -26,7 +25,8 @@ def to_text(table: Table, width: int) -> str:
     """Plain text of at most ``width`` characters a line. Columns that find no room are printed in further blocks
     beneath, the first column repeated, so that no digit is cut off. A cell that wins has an asterisk."""
     texts = _marked_texts(table)
-    blocks = [_block(table, texts, chosen, width) for chosen in _column_blocks(table, texts, width)]
+    widths = _column_widths(table, texts, width)
+    blocks = [_block(table, texts, chosen, widths, width) for chosen in _column_blocks(widths, width)]
     title = textwrap.fill(_one_line(table.title), width)
     below = ["* wins"] if any(cell.strong for row in table.rows for cell in row) else []
     below += [f"- {_one_line(note)}" for note in table.notes]
@@ -78,7 +78,7 @@ def to_markdown(table: Table) -> str:
     for row in table.rows:
         lines.append(_markdown_row(_strong(markdown_escaped(cell.text), cell, "**{}**") for cell in row))
     if table.notes:
-        lines += ["", *(f"- {markdown_escaped(note)}" for note in table.notes)]
+        lines += ["", markdown_list(table.notes)]
     return "\n".join(lines) + "\n"
 
 
@@ -93,6 +93,11 @@ def to_latex(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
+def json_text(value: dict[str, Any]) -> str:
+    """What a JSON file holds: readable, and equal values give equal text."""
+    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+
+
 def plain_value(value: float | int | str | None) -> float | int | str | None:
     """A value that both JSON and CSV can hold; what is not finite becomes its word (``nan``, ``inf``)."""
     if not isinstance(value, float):
@@ -102,7 +107,12 @@ def plain_value(value: float | int | str | None) -> float | int | str | None:
 
 def markdown_escaped(text: str) -> str:
     """``text`` on one line, read literally by GitHub: no pipe ends the cell, no character formats or links."""
-    return re.sub(r"([\\`*_\[\]<>&~|$])", r"\\\1", _one_line(text))
+    return re.sub(r"([\\`*_\[\]<>&~|$#])", r"\\\1", _one_line(text))
+
+
+def markdown_list(texts: Iterable[str]) -> str:
+    """An item a text; none begins an inner list with its own dash or number."""
+    return "\n".join("- " + re.sub(r"^(\d*)([-+=.)])", r"\1\\\2", markdown_escaped(text)) for text in texts)
 
 
 def latex_escaped(text: str) -> str:
@@ -112,29 +122,24 @@ def latex_escaped(text: str) -> str:
     return signed.translate(LATEX).replace("--", "-{}-").replace("--", "-{}-")
 
 
+MATHEMATICS = {
+    **{sign: sign for sign in "<>|"},
+    **{"±": r"\pm", "−": "-", "×": r"\times", "·": r"\cdot", "⊙": r"\odot", "°": r"^\circ", "√": r"\surd"},
+    **{"≥": r"\ge", "≤": r"\le", "≠": r"\ne", "≈": r"\approx", "∞": r"\infty", "∈": r"\in", "∩": r"\cap"},
+    **{"∪": r"\cup", "→": r"\to", "←": r"\gets", "↔": r"\leftrightarrow", "✓": r"\surd", "✗": r"\times"},
+    **{"α": r"\alpha", "β": r"\beta", "γ": r"\gamma", "δ": r"\delta", "ε": r"\epsilon", "η": r"\eta"},
+    **{"θ": r"\theta", "λ": r"\lambda", "μ": r"\mu", "µ": r"\mu", "ρ": r"\rho", "σ": r"\sigma", "τ": r"\tau"},
+    **{"φ": r"\phi", "Δ": r"\Delta", "Σ": r"\Sigma", "ℓ": r"\ell", "′": "'", "″": "''"},
+    **{sign: f"_{number}" for number, sign in enumerate("₀₁₂₃₄₅₆₇₈₉")},
+    **{sign: f"^{number}" for number, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")},
+}
 LATEX = str.maketrans(
     {
         **{sign: f"\\{sign}" for sign in "&%$#_{}"},
         **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
         # At the start of a row a bracket or star would be read as an argument of the \\ before it.
         **{sign: f"{{{sign}}}" for sign in "[]*"},
-        **{sign: f"${sign}$" for sign in "<>|"},
-        **{"±": r"$\pm$", "−": "$-$", "×": r"$\times$", "·": r"$\cdot$", "°": r"$^\circ$", "√": r"$\surd$"},
-        **{"≥": r"$\ge$", "≤": r"$\le$", "≠": r"$\ne$", "≈": r"$\approx$", "∞": r"$\infty$", "∈": r"$\in$"},
-        **{"→": r"$\to$", "←": r"$\gets$", "↔": r"$\leftrightarrow$", "∩": r"$\cap$", "∪": r"$\cup$"},
-        **{"α": r"$\alpha$", "β": r"$\beta$", "γ": r"$\gamma$", "δ": r"$\delta$", "ε": r"$\epsilon$"},
-        **{"η": r"$\eta$", "θ": r"$\theta$", "λ": r"$\lambda$", "μ": r"$\mu$", "µ": r"$\mu$", "ρ": r"$\rho$"},
-        **{
-            "σ": r"$\sigma$",
-            "τ": r"$\tau$",
-            "φ": r"$\phi$",
-            "Δ": r"$\Delta$",
-            "Σ": r"$\Sigma$",
-            "ℓ": r"$\ell$",
-        },
-        **{"✓": r"$\surd$", "✗": r"$\times$"},
-        **{sign: f"$_{number}$" for number, sign in enumerate("₀₁₂₃₄₅₆₇₈₉")},
-        **{sign: f"$^{number}$" for number, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")},
+        **{sign: f"${command}$" for sign, command in MATHEMATICS.items()},
     }
 )
 
@@ -178,48 +183,53 @@ def _marked_texts(table: Table) -> list[list[str]]:
     ]
 
 
-def _needed_width(table: Table, texts: list[list[str]], number: int) -> int:
-    """Characters without which a column would break a cell or a word of its heading."""
+def _column_widths(table: Table, texts: list[list[str]], width: int) -> list[int]:
+    """Characters of each column. Where not all has room headings are folded between their words, then cells of
+    words that take more than a third of the line; a number never."""
     from rich.cells import cell_len
 
-    words = table.columns[number].split()
-    return min(max(map(cell_len, [" ", *words, *(row[number] for row in texts)])), WIDEST_COLUMN)
+    cells = [max([1, *(cell_len(row[number]) for row in texts)]) for number in range(len(table.columns))]
+    folded = [
+        size if numeric else min(size, width // 3)
+        for size, numeric in zip(cells, _numeric_columns(table), strict=True)
+    ]
+    headings = [cell_len(_one_line(column)) for column in table.columns]
+    words = [max([0, *map(cell_len, column.split())]) for column in table.columns]
+    widths: list[int] = []
+    for below, above in ((cells, headings), (cells, words), (folded, words)):
+        widths = [max(pair) for pair in zip(below, above, strict=True)]
+        if sum(widths) + BETWEEN_COLUMNS * len(widths) <= width:
+            break
+    return widths
 
 
-def _column_blocks(table: Table, texts: list[list[str]], width: int) -> list[list[int]]:
+def _column_blocks(widths: list[int], width: int) -> list[list[int]]:
     """The columns of each block: as many as fit, always the first one and at least one more."""
-    needed = [_needed_width(table, texts, number) + BETWEEN_COLUMNS for number in range(len(table.columns))]
-    blocks = [[0]] if table.columns else []
-    for number in range(1, len(table.columns)):
-        if len(blocks[-1]) > 1 and sum(needed[chosen] for chosen in [*blocks[-1], number]) > width:
+    blocks = [[0]] if widths else []
+    for number in range(1, len(widths)):
+        taken = sum(widths[chosen] + BETWEEN_COLUMNS for chosen in [*blocks[-1], number])
+        if len(blocks[-1]) > 1 and taken > width:
             blocks.append([0])
         blocks[-1].append(number)
     return blocks
 
 
-def _block(table: Table, texts: list[list[str]], chosen: list[int], width: int) -> str:
+def _block(table: Table, texts: list[list[str]], chosen: list[int], widths: list[int], width: int) -> str:
     from rich import box
     from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text
 
     numeric = _numeric_columns(table)
-    needed = {number: _needed_width(table, texts, number) for number in chosen}
-    whole = sum(
-        max(needed[number], len(_one_line(table.columns[number]))) + BETWEEN_COLUMNS for number in chosen
-    )
-    least = sum(needed.values()) + BETWEEN_COLUMNS * len(chosen)
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
     for number in chosen:
-        drawn.add_column(
-            Text(_one_line(table.columns[number])),
-            # Left alone, rich would take room from the numbers for the headings.
-            width=needed[number] if least <= width < whole else None,
-            justify="right" if numeric[number] else "left",
-            overflow="fold",
-        )
+        heading = Text(_one_line(table.columns[number]))
+        justify = "right" if numeric[number] else "left"
+        drawn.add_column(heading, width=widths[number], justify=justify, overflow="fold")
     for row in texts:
         drawn.add_row(*(Text(row[number]) for number in chosen))
     written = io.StringIO()
-    Console(file=written, width=width, force_terminal=False, color_system=None).print(drawn)
+    # In a notebook rich would show the table instead of writing it.
+    console = Console(file=written, width=width, force_terminal=False, force_jupyter=False, color_system=None)
+    console.print(drawn)
     return "\n".join(line.rstrip() for line in written.getvalue().splitlines() if line.strip())

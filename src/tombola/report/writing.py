@@ -1,0 +1,84 @@
+"""A folder of results: every table and figure in all its formats, and one page that shows them all."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from tombola.errors import UsageError
+from tombola.files import write_bytes
+from tombola.report.figures import figure_files
+from tombola.report.tables import (
+    json_text,
+    markdown_escaped,
+    markdown_list,
+    to_csv,
+    to_json,
+    to_latex,
+    to_markdown,
+)
+from tombola.studies.artefact import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from tombola.studies.artefact import Artefact, Curves, Heatmap
+
+INDEX = "index"
+
+
+def write_artefacts(
+    artefacts: Sequence[Artefact],
+    folder: Path,
+    *,
+    title: str = "Tables and figures",
+    notes: Sequence[str] = (),
+) -> list[Path]:
+    """Write the files of every artefact and last ``index.md`` with ``title``, ``notes`` and all of them.
+
+    Everything is made before the first file is replaced, and each file is the old or the new one at any moment.
+    """
+    _check_names([artefact.name for artefact in artefacts])
+    files: dict[str, bytes] = {}
+    parts = [f"# {markdown_escaped(title)}\n", *([markdown_list(notes) + "\n"] if notes else [])]
+    for artefact in artefacts:
+        own = table_files(artefact) if isinstance(artefact, Table) else figure_files(artefact)
+        shown = to_markdown(artefact) if isinstance(artefact, Table) else _figure_markdown(artefact)
+        files |= own
+        parts += [shown, " · ".join(f"[{name.rsplit('.', 1)[1]}]({name})" for name in own) + "\n"]
+    files[f"{INDEX}.md"] = "\n".join(parts).encode()
+    for name, content in files.items():
+        write_bytes(folder / name, content)
+    return [folder / name for name in files]
+
+
+def table_files(table: Table) -> dict[str, bytes]:
+    """The files' contents by name."""
+    texts = {
+        "csv": to_csv(table),
+        "json": json_text(to_json(table)),
+        "md": to_markdown(table),
+        "tex": to_latex(table),
+    }
+    return {f"{table.name}.{kind}": text.encode() for kind, text in texts.items()}
+
+
+def _figure_markdown(figure: Curves | Heatmap) -> str:
+    title = markdown_escaped(figure.title)
+    return f"### {title}\n\n![{title}]({figure.name}.svg)\n"
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Names become files and links: no folders, no blanks, none twice where a disk ignores case."""
+    taken = {INDEX}
+    for name in names:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+            raise UsageError(
+                f"'{name}' cannot name a table or figure",
+                where="name",
+                todo="use letters, digits, dots, dashes and underscores",
+            )
+        if name.lower() in taken:
+            raise UsageError(f"two results would be written as '{name}'", where="name", todo="rename one")
+        taken.add(name.lower())
