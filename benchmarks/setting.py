@@ -8,7 +8,8 @@ from typing import Any, Self
 
 import torch
 
-from tombola.masks.selection import lowest_pruned, zeros_wanted
+from tombola.masks.schedule import zeros_wanted
+from tombola.masks.selection import lowest_pruned
 from tombola.masks.weight_mask import WeightMask
 from tombola.models.anatomy import anatomy_of, backbone_parameters
 from tombola.models.build import HeadSpec, build_model

@@ -96,10 +96,10 @@ def test_no_module_is_named_like_another_package():
     assert names & taken == set()
 
 
-@pytest.mark.parametrize(
-    "verb",
-    [[], *([verb] for verb in ("find", "verify", "inspect", "quickstart", "tasks", "models", "methods"))],
-)
+VERBS = ("find", "verify", "study", "recipes", "store", "inspect", "quickstart", "tasks", "models", "methods")
+
+
+@pytest.mark.parametrize("verb", [[], *([verb] for verb in VERBS), ["store", "ls"], ["store", "gc"]])
 def test_help_loads_neither_torch_nor_transformers(verb):
     code = (
         "import sys; from tombola.cli.app import app; sys.argv = ['tombola', *sys.argv[1:]]\n"
@@ -120,3 +120,16 @@ def test_import_tombola_loads_nothing_and_its_names_are_there():
         assert getattr(tombola, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = tombola.nothing
+
+
+def test_planning_a_study_needs_no_torch():
+    """A finished study answers in under a second: torch alone takes longer to load."""
+    code = (
+        "import sys\n"
+        "import tombola.studies.existence, tombola.studies.transfer, tombola.studies.carrying_out\n"
+        "import tombola.report.writing, tombola.engine.inline, tombola.engine.local\n"
+        "heavy = {'torch', 'transformers', 'scipy', 'sklearn', 'pyarrow', 'matplotlib'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -10,7 +10,8 @@ from tests.tickets import name_again
 from tests.tiny import tiny_bert_folder, tiny_folder
 
 from tombola.errors import CorruptArtifact, MaskMismatch, TombolaError, UsageError
-from tombola.masks.selection import lowest_pruned, zeros_wanted
+from tombola.masks.schedule import zeros_wanted
+from tombola.masks.selection import lowest_pruned
 from tombola.masks.weight_mask import WeightMask
 from tombola.models.anatomy import anatomy_of, backbone_parameters, head_parameters
 from tombola.models.build import HeadSpec, build_model, pretrained_fingerprint, pretrained_state

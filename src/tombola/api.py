@@ -171,7 +171,7 @@ def find_and_verify(
     from tombola.engine.inline import run
     from tombola.engine.store import Store
     from tombola.finding.outcome import tickets_of
-    from tombola.masks.selection import zeros_wanted
+    from tombola.masks.schedule import zeros_wanted
     from tombola.verifying.verification import plan_verification
 
     opened = Store(store or default_store())

@@ -7,8 +7,10 @@ own, so that adding or removing one choice never shifts another. Same seed and n
 from __future__ import annotations
 
 import hashlib
+from typing import TYPE_CHECKING
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 
 def derive(seed: int, *names: str | int) -> int:
@@ -19,4 +21,6 @@ def derive(seed: int, *names: str | int) -> int:
 
 def generator(seed: int, *names: str | int, device: str = "cpu") -> torch.Generator:
     """A fresh torch generator of the stream ``names`` of ``seed``."""
+    import torch
+
     return torch.Generator(device=device).manual_seed(derive(seed, *names))

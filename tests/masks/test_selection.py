@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from torch.nn.utils import prune
 
 from tombola.errors import MaskMismatch, RecipeError
-from tombola.masks.selection import lowest_pruned, zeros_wanted
+from tombola.masks.schedule import zeros_wanted
+from tombola.masks.selection import lowest_pruned
 from tombola.masks.weight_mask import WeightMask
 
 

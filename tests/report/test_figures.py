@@ -26,7 +26,7 @@ def files() -> dict[str, bytes]:
 def test_a_figure_is_written_in_every_format(tmp_path, files) -> None:
     paths = write_figure(heatmap(empty={(0, 0)}), tmp_path / "new")
     assert [path.name for path in paths] == [
-        f"transfer.{kind}" for kind in ("svg", "pdf", "png", "json", "csv")
+        f"transfer.{kind}" for kind in ("svg", "pdf", "png", "csv", "json")
     ]
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == sorted(path.name for path in paths)
     for path in paths:

@@ -11,6 +11,7 @@ import pytest
 from tests.report.artefacts import curves, heatmap, table
 
 from tombola.errors import UsageError
+from tombola.report import drawing
 from tombola.report.tables import to_markdown
 from tombola.report.writing import write_artefacts
 
@@ -37,7 +38,7 @@ def test_every_artefact_has_its_files_and_the_index_is_last(tmp_path) -> None:
     paths = write_artefacts([table(), heatmap(2, 2), curves(1)], tmp_path / "report")
     names = [f"table-4.{kind}" for kind in ("csv", "json", "md", "tex")]
     names += [
-        f"{name}.{kind}" for name in ("transfer", "curves") for kind in ("svg", "pdf", "png", "json", "csv")
+        f"{name}.{kind}" for name in ("transfer", "curves") for kind in ("svg", "pdf", "png", "csv", "json")
     ]
     assert [path.name for path in paths] == [*names, "index.md"]
     assert set(contents(tmp_path / "report")) == {*names, "index.md"}
@@ -54,7 +55,7 @@ def test_the_index_shows_everything_in_order(tmp_path) -> None:
         + "\n[csv](table-4.csv) · [json](table-4.json) · [md](table-4.md) · [tex](table-4.tex)\n\n"
         "### Transfer at 70 %\n\n![Transfer at 70 %](transfer.svg)\n\n"
         "[svg](transfer.svg) · [pdf](transfer.pdf) · [png](transfer.png)"
-        " · [json](transfer.json) · [csv](transfer.csv)\n"
+        " · [csv](transfer.csv) · [json](transfer.json)\n"
     )
 
 
@@ -111,7 +112,7 @@ def test_a_kill_in_the_middle_leaves_every_file_old_or_new(tmp_path, new) -> Non
     after = {name: content for name, content in contents(tmp_path).items() if not name.endswith(".partial")}
     assert after.keys() == old.keys()
     written = [name for name in new if after[name] == new[name] != old[name]]
-    assert sorted(written) == ["table-4.json", "table-4.md", "table-4.tex", "transfer.svg"]
+    assert sorted(written) == ["table-4.json", "table-4.md", "table-4.tex", "transfer.pdf", "transfer.svg"]
     assert all(after[name] == old[name] for name in new if name not in written)
 
 
@@ -122,3 +123,22 @@ def test_names_that_cannot_be_files_are_refused_before_anything_is_written(tmp_p
     with pytest.raises(UsageError):
         write_artefacts([table(), table(name)], tmp_path / "report")
     assert not (tmp_path / "report").exists()
+
+
+def test_a_figure_that_is_there_is_not_drawn_again(tmp_path, monkeypatch):
+    figure = heatmap(2, 2)
+    write_artefacts([figure], tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    drawn = []
+    former = drawing.pictures
+    monkeypatch.setattr(drawing, "pictures", lambda artefact: drawn.append(artefact.name) or former(artefact))
+    write_artefacts([figure], tmp_path)
+    assert drawn == []
+    (tmp_path / f"{figure.name}.svg").unlink()
+    write_artefacts([figure], tmp_path)
+    assert drawn == [figure.name]
+    other = replace(figure, title="another title")
+    write_artefacts([other], tmp_path)
+    assert drawn == [figure.name] * 2
+    write_artefacts([figure], tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

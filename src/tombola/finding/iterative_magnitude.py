@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from tombola.errors import RecipeError
 from tombola.finding.settings import SearchSettings
-from tombola.masks.schedule import round_sparsities
-from tombola.masks.selection import zeros_wanted
+from tombola.masks.schedule import round_sparsities, zeros_wanted
 from tombola.plan.problem import Problem
 from tombola.plan.step import Ref, Step
 from tombola.plan.trainings import Candidate, Start, dense_training, pruning, training

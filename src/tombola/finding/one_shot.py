@@ -6,7 +6,7 @@ The mask drops the lowest |θ0|, without any training; the ticket starts from θ
 from __future__ import annotations
 
 from tombola.finding.settings import SearchSettings
-from tombola.masks.selection import zeros_wanted
+from tombola.masks.schedule import zeros_wanted
 from tombola.plan.problem import Problem
 from tombola.plan.trainings import Candidate, Start, pruning
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, cast
 
 from tombola.finding.settings import SearchSettings
-from tombola.masks.selection import zeros_wanted
+from tombola.masks.schedule import zeros_wanted
 from tombola.plan.problem import Problem
 from tombola.plan.trainings import Candidate, Start, random_mask
 

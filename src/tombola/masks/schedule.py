@@ -1,10 +1,10 @@
-"""How much is pruned in each round of iterative pruning (BERT tickets, section 2; CS, section 4)."""
+"""How much is pruned: exact counts, and the rounds of iterative pruning (BERT tickets, section 2; CS, section 4)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 
 from tombola.errors import RecipeError, nearest
 
@@ -35,6 +35,18 @@ def round_sparsities(kind: str, target: float, step: float) -> tuple[float, ...]
             todo="give a share between 0 and 1, both excluded: 0.1 for 10 % a round",
         )
     return SCHEDULES[kind](Decimal(repr(float(target))), Decimal(repr(float(step))))
+
+
+def zeros_wanted(size: int, sparsity: float) -> int:
+    """round(s·N), halves up, of the decimal number ``sparsity`` as it is written (0.7 of 10 is 7)."""
+    if not (math.isfinite(sparsity) and 0 <= sparsity <= 1):
+        raise RecipeError(
+            f"{sparsity} is no sparsity",
+            where="sparsity",
+            todo="a sparsity is the share of prunable weights that are zero: between 0 and 1 (0.7 for 70 %)",
+        )
+    wanted = Decimal(repr(float(sparsity))) * size
+    return int(wanted.to_integral_value(rounding=ROUND_HALF_UP))
 
 
 def _linear(target: Decimal, step: Decimal) -> tuple[float, ...]:

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from decimal import ROUND_HALF_UP, Decimal
 
 import numpy as np
 import torch
 
 from tombola.errors import MaskMismatch, RecipeError
 from tombola.masks.weight_mask import WeightMask
-
-
-def zeros_wanted(size: int, sparsity: float) -> int:
-    """round(s·N), halves up, of the decimal number ``sparsity`` as it is written (0.7 of 10 is 7)."""
-    if not (math.isfinite(sparsity) and 0 <= sparsity <= 1):
-        raise RecipeError(
-            f"{sparsity} is no sparsity",
-            where="sparsity",
-            todo="a sparsity is the share of prunable weights that are zero: between 0 and 1 (0.7 for 70 %)",
-        )
-    wanted = Decimal(repr(float(sparsity))) * size
-    return int(wanted.to_integral_value(rounding=ROUND_HALF_UP))
 
 
 def lowest_pruned(

@@ -17,12 +17,16 @@ def make_numerics(
     precision: str = "fp32", device: str = "auto", threads: int | None = None, **more: Any
 ) -> Numerics:
     """The numerics of this machine: ``auto`` takes a GPU if there is one, ``threads`` the cores, eight at most."""
-    import torch
+    if device != "cpu":
+        import torch
 
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cuda" and not torch.cuda.is_available():
-        raise UsageError("there is no CUDA device here", where="--device", todo="leave it out, or give cpu")
+        there = torch.cuda.is_available()
+        if device == "auto":
+            device = "cuda" if there else "cpu"
+        if device == "cuda" and not there:
+            raise UsageError(
+                "there is no CUDA device here", where="--device", todo="leave it out, or give cpu"
+            )
     if threads is None:
         threads = 1 if device == "cuda" else min(_cores(), MOST_THREADS)
     return Numerics.from_json({"precision": precision, "device": device, "threads": threads, **more})

@@ -6,7 +6,6 @@ has another fingerprint: the same words must not mean two things.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import lru_cache
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tombola.errors import DataError, UnsupportedModel, UsageError
+from tombola.plan.facts_cache import Stamp, cache_folder, remembered, stamps_of
 from tombola.plan.problem import ModelFacts, Problem, TaskFacts
 
 if TYPE_CHECKING:
@@ -25,47 +25,99 @@ if TYPE_CHECKING:
 
 def model_facts(name: str, revision: str | None, task: TaskFacts, keep_pooler: bool = False) -> ModelFacts:
     """Fingerprint a pre-trained model and list what it offers to prune as the task's model class uses it."""
-    from tombola.models.anatomy import anatomy_of
-    from tombola.models.build import HeadSpec, build_model
-
     source = _source(name, revision)
-    model = build_model(source, HeadSpec(task.kind, task.outputs), head_seed=0)  # type: ignore[arg-type]
-    anatomy = anatomy_of(model)
-    optional = tuple(anatomy.optional)
+    about = {
+        "fact": "model",
+        "name": name,
+        "revision": source.revision,
+        "kind": task.kind,
+        "outputs": task.outputs,
+    }
+    found = remembered(
+        about,
+        stamps_of(source.folder.iterdir()),
+        lambda: _read_model(name, revision, task.kind, task.outputs),
+    )
+    optional = tuple(found["optional"])
     return ModelFacts(
         name=name if source.kind != "folder" else source.folder.name,
         kind=source.kind,
         revision=source.revision,
-        fingerprint=_fingerprint(name, revision),
-        family=anatomy.family,
-        prefix=anatomy.prefix,
-        config=_config_fingerprint(name, revision),
-        tokenizer=_tokenizer_fingerprint(name, revision),
+        fingerprint=found["fingerprint"],
+        family=found["family"],
+        prefix=found["prefix"],
+        config=found["config"],
+        tokenizer=found["tokenizer"],
         shapes={
-            name: shape for name, shape in anatomy.shapes.items() if not (keep_pooler and name in optional)
+            name: tuple(shape)
+            for name, shape in found["shapes"].items()
+            if not (keep_pooler and name in optional)
         },
         optional=() if keep_pooler else optional,
+        longest_input=found["longest_input"],
         source={"name": name, "revision": revision},
     )
 
 
+def _read_model(name: str, revision: str | None, kind: str, outputs: int) -> dict[str, Any]:
+    """What only the model itself can tell."""
+    from tombola.models.anatomy import anatomy_of
+    from tombola.models.build import HeadSpec, build_model
+    from tombola.models.checkpoint_weights import longest_input
+
+    source = _source(name, revision)
+    model = build_model(source, HeadSpec(kind, outputs), head_seed=0)  # type: ignore[arg-type]
+    anatomy = anatomy_of(model)
+    return {
+        "fingerprint": _fingerprint(name, revision),
+        "family": anatomy.family,
+        "prefix": anatomy.prefix,
+        "config": _config_fingerprint(name, revision),
+        "tokenizer": _tokenizer_fingerprint(name, revision),
+        "shapes": {name: list(shape) for name, shape in anatomy.shapes.items()},
+        "optional": list(anatomy.optional),
+        "longest_input": longest_input(source),
+    }
+
+
 def task_facts(name: str | None, options: DataOptions) -> TaskFacts:
     """Load a task's records and say of them what identities and verdicts need."""
-    from tombola.tasks.metrics import majority_baseline
-
     source = {"name": name, **_plain(options)}
-    data = _loaded(source)
+    stamps = _stamps(source)
+    # What the hub holds has no stamps here: it is read each time.
+    found = (
+        remembered({"fact": "task", **source}, stamps, lambda: _read_task(source))
+        if stamps
+        else _read_task(source)
+    )
     return TaskFacts(
-        name=data.task.name,
-        fingerprint=data.fingerprint,
-        kind=data.task.kind,
-        labels=tuple(data.task.labels),
-        metrics=tuple(data.task.metrics),
-        train_examples=len(data.train),
-        dev_examples=len(data.dev),
-        majority=majority_baseline(data.dev, data.task.metrics[0]),
+        name=found["name"],
+        fingerprint=found["fingerprint"],
+        kind=found["kind"],
+        labels=tuple(found["labels"]),
+        metrics=tuple(found["metrics"]),
+        train_examples=found["train_examples"],
+        dev_examples=found["dev_examples"],
+        majority=found["majority"],
         source=source,
     )
+
+
+def _read_task(source: Mapping[str, Any]) -> dict[str, Any]:
+    """What only the records themselves can tell."""
+    from tombola.tasks.metrics import majority_baseline
+
+    data = _loaded(source)
+    return {
+        "name": data.task.name,
+        "fingerprint": data.fingerprint,
+        "kind": data.task.kind,
+        "labels": list(data.task.labels),
+        "metrics": list(data.task.metrics),
+        "train_examples": len(data.train),
+        "dev_examples": len(data.dev),
+        "majority": majority_baseline(data.dev, data.task.metrics[0]),
+    }
 
 
 def problem(
@@ -83,8 +135,9 @@ def problem(
     ``keep_pooler`` leaves the pooler out of what masks cover; it is trained all the same.
     """
     facts = task_facts(task, options)
-    _check_length(_source(model, revision), recipe.max_length)
-    return Problem(model_facts(model, revision, facts, keep_pooler), facts, recipe, numerics)
+    whole = model_facts(model, revision, facts, keep_pooler)
+    _check_length(whole, recipe.max_length)
+    return Problem(whole, facts, recipe, numerics)
 
 
 def model_source(source: Mapping[str, Any], fingerprint: str) -> ModelSource:
@@ -138,12 +191,6 @@ def encoded_split(sources: Mapping[str, Any], split: str, length: int) -> Encode
     return _encoded(model["name"], model["revision"], _frozen(task), _stamps(task), split, length)
 
 
-def cache_folder() -> Path:
-    """``TOMBOLA_CACHE``, or a folder in the user's cache: everything in it may be deleted at any time."""
-    given = os.environ.get("TOMBOLA_CACHE")
-    return Path(given or f"{os.environ.get('XDG_CACHE_HOME', '~/.cache')}/tombola").expanduser()
-
-
 @lru_cache(maxsize=8)
 def _source(name: str, revision: str | None) -> ModelSource:
     from tombola.models.resolve import resolve
@@ -172,10 +219,8 @@ def _config_fingerprint(name: str, revision: str | None) -> str:
     return config_fingerprint(_source(name, revision))
 
 
-def _check_length(source: ModelSource, length: int) -> None:
-    from tombola.models.checkpoint_weights import longest_input
-
-    longest = longest_input(source)
+def _check_length(model: ModelFacts, length: int) -> None:
+    longest = model.longest_input
     if longest is not None and length > longest:
         raise UsageError(
             f"the model has positions for {longest} tokens, not for {length}",
@@ -188,17 +233,13 @@ def _loaded(source: Mapping[str, Any]) -> TaskData:
     return _task_data(_frozen(source), _stamps(source))
 
 
-def _stamps(source: Mapping[str, Any]) -> tuple[Any, ...]:
+def _stamps(source: Mapping[str, Any]) -> tuple[Stamp, ...]:
     """Size and time of the files behind a task: records are read again when their file changes."""
-    stamps = []
+    stamps: list[Stamp] = []
     for key in ("data_dir", "data", "eval_data"):
-        if source.get(key) is None:
-            continue
-        path = Path(source[key])
-        found = [path] if path.is_file() else sorted([*path.glob("*.*"), *path.glob("*/*.*")])
-        stamps += [
-            (str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in found if file.is_file()
-        ]
+        if source.get(key) is not None:
+            path = Path(source[key])
+            stamps += stamps_of([path] if path.is_file() else [*path.glob("*.*"), *path.glob("*/*.*")])
     return tuple(stamps)
 
 

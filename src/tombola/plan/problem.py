@@ -24,6 +24,8 @@ class ModelFacts:
     shapes: Mapping[str, tuple[int, ...]]
     optional: tuple[str, ...] = ()
     kind: str = "embedded"
+    #: how many tokens it has positions for; None: any number
+    longest_input: int | None = None
     source: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tombola.plan.mask_steps import import_ticket, prune, random_mask
-from tombola.plan.train_step import train
 from tombola.plan.workplace import Workplace
 
 StepFunction = Callable[[Mapping[str, Any], Mapping[str, Path], Mapping[str, Any], Workplace], None]
@@ -25,9 +24,20 @@ class StepKind:
     function: StepFunction
 
 
+def _of(module: str, name: str) -> StepFunction:
+    """Loaded when it is called: whoever only plans, or looks what is done, needs no torch."""
+
+    def function(
+        parameters: Mapping[str, Any], inputs: Mapping[str, Path], sources: Mapping[str, Any], work: Workplace
+    ) -> None:
+        getattr(import_module(module), name)(parameters, inputs, sources, work)
+
+    return function
+
+
 STEPS: dict[str, StepKind] = {
-    "train": StepKind(3, train),
-    "prune": StepKind(1, prune),
-    "random_mask": StepKind(1, random_mask),
-    "import_ticket": StepKind(1, import_ticket),
+    "train": StepKind(3, _of("tombola.plan.train_step", "train")),
+    "prune": StepKind(1, _of("tombola.plan.mask_steps", "prune")),
+    "random_mask": StepKind(1, _of("tombola.plan.mask_steps", "random_mask")),
+    "import_ticket": StepKind(1, _of("tombola.plan.mask_steps", "import_ticket")),
 }

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from tombola import files
+
+if TYPE_CHECKING:
+    import torch
 
 #: (optimizer steps done, of how many, seconds so far)
 Progress = Callable[[int, int, float], None]

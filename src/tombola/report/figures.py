@@ -2,56 +2,49 @@
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING
 
 from tombola.files import write_bytes
-from tombola.report.curves import draw_curves
 from tombola.report.figure_data import to_csv, to_json
-from tombola.report.heatmaps import draw_heatmap
-from tombola.report.sheet import house_style
 from tombola.report.tables import json_text
-from tombola.studies.artefact import Curves
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from matplotlib.figure import Figure
+    from tombola.studies.artefact import Curves, Heatmap
 
-    from tombola.studies.artefact import Heatmap
-
-PNG_DPI = 200
-#: What matplotlib would note by itself, its version and the hour, makes equal figures differ.
-UNDATED = {
-    "svg": {"Date": None, "Creator": None},
-    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
-    "png": {"Software": None},
-}
-
-
-def draw(artefact: Curves | Heatmap) -> Figure:
-    return draw_curves(artefact) if isinstance(artefact, Curves) else draw_heatmap(artefact)
+PICTURES = ("svg", "pdf", "png")
+DATA = ("csv", "json")
 
 
 def write_figure(artefact: Curves | Heatmap, folder: Path) -> list[Path]:
-    """Write ``<name>.svg``, ``.pdf``, ``.png``, ``.json`` and ``.csv``; equal figures have equal bytes."""
+    """Write ``<name>.svg``, ``.pdf``, ``.png``, ``.csv`` and ``.json``; equal figures have equal bytes."""
     files = figure_files(artefact)
     for name, content in files.items():
         write_bytes(folder / name, content)
     return [folder / name for name in files]
 
 
+def figure_names(artefact: Curves | Heatmap) -> list[str]:
+    """Names of a figure's files. The JSON comes last: where it is, the pictures of its numbers are."""
+    return [f"{artefact.name}.{kind}" for kind in (*PICTURES, *DATA)]
+
+
 def figure_files(artefact: Curves | Heatmap) -> dict[str, bytes]:
     """The files' contents by name."""
-    figure = draw(artefact)
-    files = {f"{artefact.name}.{kind}": _file_bytes(figure, kind, artefact.title) for kind in UNDATED}
-    files[f"{artefact.name}.json"] = json_text(to_json(artefact)).encode()
-    files[f"{artefact.name}.csv"] = to_csv(artefact).encode()
-    return files
+    from tombola.report.drawing import pictures
+
+    return {**pictures(artefact), **data_files(artefact)}
 
 
-@house_style()
-def _file_bytes(figure: Figure, kind: str, title: str) -> bytes:
-    written = io.BytesIO()
-    figure.savefig(written, format=kind, dpi=PNG_DPI, metadata={"Title": title, **UNDATED[kind]})
-    return written.getvalue()
+def data_files(artefact: Curves | Heatmap) -> dict[str, bytes]:
+    """The numbers' files by name; these need no drawing."""
+    texts = {"csv": to_csv(artefact), "json": json_text(to_json(artefact))}
+    return {f"{artefact.name}.{kind}": texts[kind].encode() for kind in DATA}
+
+
+def is_drawn(artefact: Curves | Heatmap, folder: Path) -> bool:
+    """Whether the folder holds this very figure: its numbers, and a picture of each kind."""
+    if not all((folder / name).is_file() for name in figure_names(artefact)):
+        return False
+    return all((folder / name).read_bytes() == content for name, content in data_files(artefact).items())

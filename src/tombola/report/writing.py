@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tombola.errors import UsageError
 from tombola.files import write_bytes
-from tombola.report.figures import figure_files
+from tombola.report.figures import data_files, figure_files, figure_names, is_drawn
 from tombola.report.tables import (
     json_text,
     markdown_escaped,
@@ -37,20 +37,33 @@ def write_artefacts(
 ) -> list[Path]:
     """Write the files of every artefact and last ``index.md`` with ``title``, ``notes`` and all of them.
 
-    Everything is made before the first file is replaced, and each file is the old or the new one at any moment.
+    Everything is made before the first file is replaced, and each file is the old or the new one at any moment. A
+    figure whose numbers are there already is not drawn again (delete its files to have it drawn).
     """
     _check_names([artefact.name for artefact in artefacts])
     files: dict[str, bytes] = {}
     parts = [f"# {markdown_escaped(title)}\n", *([markdown_list(notes) + "\n"] if notes else [])]
     for artefact in artefacts:
-        own = table_files(artefact) if isinstance(artefact, Table) else figure_files(artefact)
-        shown = to_markdown(artefact) if isinstance(artefact, Table) else _figure_markdown(artefact)
+        if isinstance(artefact, Table):
+            own, shown = table_files(artefact), to_markdown(artefact)
+            names = list(own)
+        else:
+            own = data_files(artefact) if is_drawn(artefact, folder) else figure_files(artefact)
+            shown, names = _figure_markdown(artefact), figure_names(artefact)
         files |= own
-        parts += [shown, " · ".join(f"[{name.rsplit('.', 1)[1]}]({name})" for name in own) + "\n"]
+        parts += [shown, " · ".join(f"[{name.rsplit('.', 1)[1]}]({name})" for name in names) + "\n"]
     files[f"{INDEX}.md"] = "\n".join(parts).encode()
     for name, content in files.items():
-        write_bytes(folder / name, content)
+        if not _holds(folder / name, content):
+            write_bytes(folder / name, content)
     return [folder / name for name in files]
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    try:
+        return path.stat().st_size == len(content) and path.read_bytes() == content
+    except OSError:
+        return False
 
 
 def table_files(table: Table) -> dict[str, bytes]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tombola.finding.search import Search
-from tombola.masks.selection import zeros_wanted
+from tombola.masks.schedule import zeros_wanted
 from tombola.plan.trainings import retraining
 from tombola.studies.artefact import Artefact
 from tombola.studies.evidence import BySeed, Measure, all_known, measures, primary, winning_sparsity

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tombola.errors import RecipeError, nearest
 from tombola.finding.search import Search
-from tombola.masks.selection import zeros_wanted
+from tombola.masks.schedule import zeros_wanted
 from tombola.plan.trainings import Candidate, Start, pruning, retraining
 from tombola.studies.artefact import Artefact
 from tombola.studies.evidence import BySeed, Scores, all_known, primary, scores, winning_sparsity
