@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from benchmarks.report import Row, Section, table
 from tombola.finding.methods import get_method
 from tombola.finding.search import plan_search
 from tombola.plan.graph import Graph
@@ -86,26 +87,26 @@ def counts() -> dict[str, int]:
     return {**found, "together": _trainings(together)}
 
 
-def section() -> str:
+def section() -> Section:
     """The table for RESULTS-engine.md."""
     found = counts()
     together = found.pop("together")
-    lines = [
-        "| planned by itself | trainings |",
-        "|---|---|",
-        *(f"| {name} | {count:,} |" for name, count in found.items()),
-    ]
     total = sum(found.values())
-    lines += [
-        f"| sum of these | {total:,} |",
-        f"| **together** | **{together:,}** ({together / total:.0%}) |",
-    ]
+    rows = [(name, f"{count:,}") for name, count in found.items()]
+    rows += [("sum of these", f"{total:,}"), ("**together**", f"**{together:,}**")]
     about = (
         "Trainings of the paper's tables and figures at its own size (recipes `existence-bert-base`, five seeds, and "
         "`transfer-bert-base`, three; nine tasks, nine sparsities), with the printed winning sparsities taken for "
         "granted; planned, not run."
     )
-    return "\n".join(["## Shared trainings", "", about, "", *lines])
+    row = Row(
+        "trainings planned together, share of those planned apart",
+        f"{together / total:.0%}",
+        together / total,
+    )
+    return Section(
+        "Shared trainings", f"{about}\n\n{table(('planned by itself', 'trainings'), rows)}", (row,)
+    )
 
 
 def _study(name: str, changes: dict[str, Any]) -> Study:
@@ -137,7 +138,3 @@ def _problem(name: str, recipe: StudyRecipe) -> Problem:
 
 def _trainings(graph: Graph) -> int:
     return sum(step.kind == "train" for step in graph.steps)
-
-
-if __name__ == "__main__":
-    print(section())
