@@ -20,13 +20,16 @@ from tombola.training.recipe import Numerics, Recipe
 from tombola.verifying.ticket_verification import VerifySettings, plan_verify, precision_of, same_data
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from tombola.engine.inline import Reporter
+    from tombola.engine.protocol import Executor, Reporter
     from tombola.engine.store import Store
     from tombola.plan.graph import Graph
     from tombola.ticket import Ticket
     from tombola.verifying.verification import Verification, VerificationPlan
+
+    #: Makes the executor that runs a graph; without one every step runs in this process.
+    Engine = Callable[[Graph, Store], Executor]
 
 
 def default_store() -> Path:
@@ -102,9 +105,9 @@ def run_search(
     reporter: Reporter | None = None,
     *,
     with_model: bool = False,
+    engine: Engine | None = None,
 ) -> tuple[Ticket, ...]:
     """Run a planned search; one ticket a sparsity, of the first seed, with the results of all seeds."""
-    from tombola.engine.inline import run
     from tombola.engine.store import Store
     from tombola.finding.outcome import tickets_of
 
@@ -114,7 +117,7 @@ def run_search(
         first = search.settings.seeds[0]
         models = tuple(by_seed[first].out("weights.safetensors") for by_seed in search.retrained.values())
         graph = replace(graph, outputs=(*graph.outputs, *models))
-    run(graph, opened, reporter=reporter)
+    _run(graph, opened, reporter, engine)
     return tickets_of(search, opened.read_json, opened.path)
 
 
@@ -150,13 +153,13 @@ def run_verification(
     settings: VerifySettings,
     store: Path | str | None = None,
     reporter: Reporter | None = None,
+    engine: Engine | None = None,
 ) -> Verification:
     """Run a planned verification and judge it."""
-    from tombola.engine.inline import run
     from tombola.engine.store import Store
 
     opened = Store(store or default_store())
-    run(plan.graph, opened, reporter=reporter)
+    _run(plan.graph, opened, reporter, engine)
     return _judged(plan, opened, ticket.mask.zeros, settings.criterion)
 
 
@@ -168,7 +171,6 @@ def find_and_verify(
     reporter: Reporter | None = None,
 ) -> tuple[tuple[Ticket, ...], Verification]:
     """Search and verification of its first ticket as one graph: what both need is trained once."""
-    from tombola.engine.inline import run
     from tombola.engine.store import Store
     from tombola.finding.outcome import tickets_of
     from tombola.masks.schedule import zeros_wanted
@@ -179,7 +181,7 @@ def find_and_verify(
     zeros = zeros_wanted(search.problem.model.prunable, sparsity)
     tickets = dict.fromkeys(seeds, search.candidates[sparsity][first])
     plan = plan_verification(search.problem, tickets, zeros)
-    run(search.graph + plan.graph, opened, reporter=reporter)
+    _run(search.graph + plan.graph, opened, reporter)
     return tickets_of(search, opened.read_json, opened.path), _judged(plan, opened, zeros, criterion)
 
 
@@ -197,6 +199,14 @@ def as_seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
             f"{seeds} is no number of seeds", where="seeds", todo="give 1 or more, or a list of seeds"
         )
     return tuple(range(seeds)) if isinstance(seeds, int) else tuple(int(seed) for seed in seeds)
+
+
+def _run(graph: Graph, store: Store, reporter: Reporter | None, engine: Engine | None = None) -> None:
+    """Bring every wanted result about; the first step that cannot be done ends it."""
+    from tombola.engine.inline import Inline
+    from tombola.engine.scheduling import bring_about
+
+    bring_about(graph, store, engine(graph, store) if engine else Inline(store), reporter)
 
 
 def _judged(plan: VerificationPlan, store: Store, zeros: int, criterion: str) -> Verification:

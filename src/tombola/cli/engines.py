@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tombola.errors import UsageError, nearest
 
 if TYPE_CHECKING:
+    from tombola.api import Engine
     from tombola.engine.protocol import Executor
     from tombola.engine.store import Store
     from tombola.plan.graph import Graph
@@ -14,32 +15,36 @@ if TYPE_CHECKING:
 ENGINES = ("inline", "local", "ray")
 
 
-def check_engine(engine: str, workers: int | None, address: str | None) -> None:
-    """Before anything is planned."""
-    if engine not in ENGINES:
-        raise UsageError(f"there is no engine '{engine}'", where="--engine", todo=nearest(engine, ENGINES))
+def engine_of(name: str, workers: int | None, address: str | None) -> Engine:
+    """What makes the executor of a graph. Mistakes are told before anything is planned."""
+    if name not in ENGINES:
+        raise UsageError(f"there is no engine '{name}'", where="--engine", todo=nearest(name, ENGINES))
     if workers is not None and workers < 1:
         raise UsageError(f"{workers} workers can do nothing", where="--workers", todo="give 1 or more")
-    if engine == "inline" and workers not in (None, 1):
+    if name == "inline" and workers not in (None, 1):
         raise UsageError(
             "the inline engine works in this process alone", where="--workers", todo="choose --engine local"
         )
-    if address is not None and engine != "ray":
+    if address is not None and name != "ray":
         raise UsageError("only the ray engine has an address", where="--address", todo="add --engine ray")
+    return lambda graph, store: _executor(name, graph, store, workers, address)
 
 
-def executor_for(
-    engine: str, graph: Graph, store: Store, workers: int | None, address: str | None
-) -> Executor:
-    """The executor for this graph: engines obey the numerics of its trainings, they never choose them."""
+def threads_for(engine: str, threads: int | None) -> int | None:
+    """Several workers share the cores: one thread each, unless the user says otherwise."""
+    return 1 if threads is None and engine != "inline" else threads
+
+
+def _executor(name: str, graph: Graph, store: Store, workers: int | None, address: str | None) -> Executor:
+    """Engines obey the numerics of a graph's trainings, they never choose them."""
     numerics = [step.parameters["numerics"] for step in graph.steps if "numerics" in step.parameters]
     threads = max((entry["threads"] for entry in numerics), default=1)
     gpus = any(entry["device"] == "cuda" for entry in numerics)
-    if engine == "inline":
+    if name == "inline":
         from tombola.engine.inline import Inline
 
         return Inline(store)
-    if engine == "local":
+    if name == "local":
         from tombola.engine.local import Local
 
         return Local(store.root, workers, threads=threads, gpus=gpus)

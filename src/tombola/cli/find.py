@@ -61,6 +61,9 @@ def find(
     device: options.Device = "auto",
     threads: options.Threads = None,
     revision: options.Revision = None,
+    engine: options.Engine = "inline",
+    workers: options.Workers = None,
+    address: options.Address = None,
     store: options.StoreDir = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder of the ticket [tickets/<task>-<method>-<sparsity>].")
@@ -74,10 +77,12 @@ def find(
 ) -> None:
     """Search for a ticket: with every seed train, prune, rewind; then measure it against the full model."""
     from tombola import api
+    from tombola.cli.engines import engine_of, threads_for
     from tombola.cli.printing import print_json
     from tombola.cli.progress import reporter
     from tombola.tasks.task import DataOptions
 
+    running = engine_of(engine, workers, address)
     sparsities = options.read_sparsities(sparsity or ["50%"])
     chosen_seeds = options.read_seeds(seeds, seed)
     rewinding = options.read_rewind(rewind)
@@ -106,7 +111,7 @@ def find(
         recipe=api.make_recipe(
             task, epochs=epochs, learning_rate=lr, batch_size=batch_size, max_length=max_length, order=order
         ),
-        numerics=api.make_numerics(precision, device, threads),
+        numerics=api.make_numerics(precision, device, threads_for(engine, threads)),
         revision=revision,
     )
     folders = {share: out_folder(search, share, out) for share in sparsities}
@@ -115,7 +120,7 @@ def find(
         return
     refuse_existing(list(folders.values()), force)
     with reporter() as watching:
-        tickets = api.run_search(search, store, watching, with_model=with_model)
+        tickets = api.run_search(search, store, watching, with_model=with_model, engine=running)
     for ticket, folder in zip(tickets, folders.values(), strict=True):
         trained = api.trained_model(search, ticket.settings["sparsity"], store) if with_model else None
         ticket.save_pretrained(folder, force=force, model=trained)
@@ -134,6 +139,7 @@ def find(
         **{"--data": data, "--eval-data": eval_data, "--text": text, "--text-pair": text_pair},
         **{"--label": label, "--kind": kind, "--data-dir": data_dir, "--store": store, "--threads": threads},
         **{"--max-train": max_train if own else None, "--max-eval": max_eval if own else None},
+        **{"--engine": None if engine == "inline" else engine, "--workers": workers, "--address": address},
         "--device": None if device == "auto" else device,
     }
     for ticket, folder in zip(tickets, folders.values(), strict=True):

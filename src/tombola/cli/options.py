@@ -55,6 +55,15 @@ StoreDir = Annotated[
         "--store", envvar="TOMBOLA_STORE", help="Where finished runs are kept [~/.cache/tombola/store]."
     ),
 ]
+Engine = Annotated[
+    str, typer.Option("--engine", help="inline: this process; local: worker processes; ray: a cluster.")
+]
+Workers = Annotated[
+    int | None, typer.Option("--workers", help="Steps at a time [the cores or GPUs there are].")
+]
+Address = Annotated[
+    str | None, typer.Option("--address", help="Of the Ray cluster; without it Ray starts here.")
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, nothing else there.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Tell steps, disk and time; run nothing.")]
 Revision = Annotated[str | None, typer.Option("--revision", help="Branch, tag or commit on the hub.")]

@@ -22,15 +22,9 @@ def study(
         typer.Option("--set", help="Change a setting: --set seeds=5 --set tasks.rte.max_train=500"),
     ] = None,
     data_dir: options.DataDir = None,
-    engine: Annotated[
-        str, typer.Option("--engine", help="inline: this process; local: worker processes; ray: a cluster.")
-    ] = "local",
-    workers: Annotated[
-        int | None, typer.Option("--workers", help="Steps at a time [the cores or GPUs there are].")
-    ] = None,
-    address: Annotated[
-        str | None, typer.Option("--address", help="Of the Ray cluster; without it Ray starts here.")
-    ] = None,
+    engine: options.Engine = "local",
+    workers: options.Workers = None,
+    address: options.Address = None,
     retries: Annotated[
         int, typer.Option("--retries", help="Further attempts at a step whose process died.")
     ] = 2,
@@ -56,7 +50,7 @@ def study(
 ) -> None:
     """Run studies and leave their tables and figures. Stop at any moment: the same command goes on."""
     from tombola import api
-    from tombola.cli.engines import check_engine, executor_for
+    from tombola.cli.engines import engine_of
     from tombola.cli.progress import reporter
     from tombola.cli.study_results import tell_plan, tell_results
     from tombola.engine.scheduling import Policy
@@ -64,7 +58,7 @@ def study(
     from tombola.studies.carrying_out import carry_out
     from tombola.studies.environments import refuse_other_environments
 
-    check_engine(engine, workers, address)
+    chosen = engine_of(engine, workers, address)
     opened = Store(store or api.default_store())
     studies = read_studies(recipes, [*([f"data_dir={data_dir}"] if data_dir else []), *(changes or [])])
     if dry_run:
@@ -81,7 +75,7 @@ def study(
         outcome = carry_out(
             list(studies.values()),
             opened,
-            lambda graph: executor_for(engine, graph, opened, workers, address),
+            lambda graph: chosen(graph, opened),
             watching,
             policy,
         )

@@ -47,12 +47,16 @@ def verify(
     device: options.Device = "auto",
     threads: options.Threads = None,
     revision: options.Revision = None,
+    engine: options.Engine = "inline",
+    workers: options.Workers = None,
+    address: options.Address = None,
     store: options.StoreDir = None,
     dry_run: options.DryRun = False,
     as_json: options.Json = False,
 ) -> None:
     """Retrain the ticket over seeds beside the full model and the controls; say yes or no."""
     from tombola import api
+    from tombola.cli.engines import engine_of, threads_for
     from tombola.cli.find import tell_work
     from tombola.cli.printing import print_json, print_verification, verification_json
     from tombola.cli.progress import reporter
@@ -60,6 +64,7 @@ def verify(
     from tombola.ticket import Ticket
     from tombola.verifying.criteria import parse
 
+    running = engine_of(engine, workers, address)
     chosen_seeds = options.read_seeds(seeds, seed, default=5)
     rows = tuple(name.strip() for name in against.split(",") if name.strip())
     parse(criterion)
@@ -82,7 +87,9 @@ def verify(
             max_eval=max_eval,
         ),
         recipe_changes=tuple((key, value) for key, value in recipe.items() if value is not None),
-        numerics=api.make_numerics(precision or api.precision_of(loaded), device, threads),
+        numerics=api.make_numerics(
+            precision or api.precision_of(loaded), device, threads_for(engine, threads)
+        ),
         model=model,
         revision=revision,
     )
@@ -96,7 +103,7 @@ def verify(
     if api.same_data(loaded, plan.problem) is False:
         typer.echo("tombola: note: these are not the records that the ticket was found on", err=True)
     with reporter() as watching:
-        found = api.run_verification(plan, loaded, settings, store, watching)
+        found = api.run_verification(plan, loaded, settings, store, watching, running)
     if as_json:
         print_json(verification_json(found))
     else:
