@@ -30,6 +30,7 @@ check: .venv/.ready
 
 bench: .venv/.ready
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.engine
 
 clean:
 	rm -rf .venv

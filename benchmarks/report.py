@@ -77,10 +77,17 @@ def write(path: Path, header: str, sections: Sequence[Section]) -> None:
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
-def header(device: str, threads: int, began: datetime, load: tuple[float, float], data: str) -> str:
+def header(
+    device: str,
+    threads: int,
+    began: datetime,
+    load: tuple[float, float],
+    data: str,
+    command: str = "python -m benchmarks",
+) -> str:
     """When, where and by which command; ``load`` is the machine's load average before and after."""
     minutes = (datetime.now(UTC) - began).total_seconds() / 60
-    command = " ".join(["python -m benchmarks", *sys.argv[1:]])
+    command = " ".join([command, *sys.argv[1:]])
     return "\n".join(
         [
             f"- date: {began:%Y-%m-%d %H:%M} UTC, {minutes:.1f} minutes",

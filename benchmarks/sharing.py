@@ -50,7 +50,7 @@ TRANSFER: Mapping[str, dict[str, Any]] = {
 }
 
 
-class _Printed:
+class Printed:
     """Knows scores with which every task wins up to the printed sparsities, by each criterion."""
 
     def metrics(self, step: Step) -> Mapping[str, Any]:
@@ -74,11 +74,15 @@ class _Printed:
 
 def counts() -> dict[str, int]:
     """Trainings by table or figure, and ``together``."""
-    known = _Printed()
+    known = Printed()
     wholes: list[Graph] = []
     found: dict[str, int] = {}
     for name, changes in {**EXISTENCE, **TRANSFER}.items():
-        graph = _study(name, changes).plan(known).graph
+        graph = (
+            study_of("existence-bert-base" if name in EXISTENCE else "transfer-bert-base", changes)
+            .plan(known)
+            .graph
+        )
         found[name] = _trainings(graph)
         wholes.append(graph)
     together = Graph(())
@@ -109,15 +113,13 @@ def section() -> Section:
     )
 
 
-def _study(name: str, changes: dict[str, Any]) -> Study:
-    if name in EXISTENCE:
-        recipe = find_recipe("existence-bert-base").read([])
-        assert isinstance(recipe, ExistenceRecipe)
-        recipe = ExistenceRecipe.model_validate({**recipe.model_dump(), **changes})
+def study_of(name: str, changes: dict[str, Any]) -> Study:
+    """The study of a recipe that ships, with some settings changed, over made-up models and data."""
+    recipe = find_recipe(name).read([])
+    recipe = type(recipe).model_validate({**recipe.model_dump(), **changes})
+    if isinstance(recipe, ExistenceRecipe):
         return Existence(recipe, _searches(recipe, ()))
-    recipe = find_recipe("transfer-bert-base").read([])
     assert isinstance(recipe, TransferRecipe)
-    recipe = TransferRecipe.model_validate({**recipe.model_dump(), **changes})
     return Transfer(recipe, _searches(recipe, recipe.fixed))
 
 

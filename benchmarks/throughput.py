@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.report import Row, Section, table
 from benchmarks.timing import alternating, median_interval, spread
 
-TRAININGS = 16
+TRAININGS = 12
 SENTENCES = 512
 
 

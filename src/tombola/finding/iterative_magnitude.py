@@ -21,31 +21,54 @@ from tombola.plan.trainings import Candidate, Start, dense_training, pruning, tr
 
 
 def plan(problem: Problem, settings: SearchSettings, seed: int) -> dict[float, Candidate]:
-    """One chain of rounds a target; chains of one schedule share their common rounds by identity."""
-    return {target: _chain(problem, settings, seed, target) for target in settings.sparsities}
+    """One chain of rounds a target; chains of one schedule share their common rounds."""
+    dense = dense_training(problem, seed)
+    start = _rewinding_point(problem, settings, dense)
+    #: the sparsities so far -> the mask after them and the training that its scores are of
+    made: dict[tuple[float, ...], tuple[Ref, Step]] = {}
+    return {
+        target: _ticket(_chain(problem, settings, seed, target, dense, start, made), start)
+        for target in settings.sparsities
+    }
 
 
-def _chain(problem: Problem, settings: SearchSettings, seed: int, target: float) -> Candidate:
-    mask: Ref | None = None
-    trained = dense_training(problem, seed)
-    start = _rewinding_point(problem, settings, trained)
-    rounds = round_sparsities(settings.schedule, target, settings.step)
-    for number, sparsity in enumerate(rounds, start=1):
-        if mask is not None:
-            trained = _round(problem, seed, start, mask, trained, number, len(rounds))
-        mask = pruning(
-            problem,
-            weights=trained.out("weights.safetensors"),
-            within=mask,
-            zeros=zeros_wanted(problem.model.prunable, sparsity),
-            label=f"IMP mask at {sparsity:.0%}, seed {seed}",
-        ).out("mask.safetensors")
-    if mask is None:
-        raise ValueError(f"the schedule {settings.schedule} has no round for {target}")
+def _ticket(end: tuple[Ref, Step], start: Start | None) -> Candidate:
+    mask, trained = end
     if start is None:
         # Standard pruning: the ticket is m⊙θt. The task head of a search is not part of a ticket.
         return Candidate(mask, Start("weights", ref=trained.out("weights.safetensors")))
     return Candidate(mask, start)
+
+
+def _chain(
+    problem: Problem,
+    settings: SearchSettings,
+    seed: int,
+    target: float,
+    dense: Step,
+    start: Start | None,
+    made: dict[tuple[float, ...], tuple[Ref, Step]],
+) -> tuple[Ref, Step]:
+    """The last mask of the rounds up to ``target``, and the training before it."""
+    rounds = round_sparsities(settings.schedule, target, settings.step)
+    mask, trained = None, dense
+    for number, sparsity in enumerate(rounds, start=1):
+        so_far = rounds[:number]
+        if so_far not in made:
+            if mask is not None:
+                trained = _round(problem, seed, start, mask, trained, number)
+            step = pruning(
+                problem,
+                weights=trained.out("weights.safetensors"),
+                within=mask,
+                zeros=zeros_wanted(problem.model.prunable, sparsity),
+                label=f"IMP mask at {sparsity:.0%}, seed {seed}",
+            )
+            made[so_far] = step.out("mask.safetensors"), trained
+        mask, trained = made[so_far]
+    if mask is None:
+        raise ValueError(f"the schedule {settings.schedule} has no round for {target}")
+    return mask, trained
 
 
 def _rewinding_point(problem: Problem, settings: SearchSettings, dense: Step) -> Start | None:
@@ -64,9 +87,7 @@ def _rewinding_point(problem: Problem, settings: SearchSettings, dense: Step) ->
     return Start("state", ref=dense.out(f"state-{step}.safetensors"), head="kept", first_step=step)
 
 
-def _round(
-    problem: Problem, seed: int, start: Start | None, mask: Ref, trained: Step, number: int, rounds: int
-) -> Step:
+def _round(problem: Problem, seed: int, start: Start | None, mask: Ref, trained: Step, number: int) -> Step:
     if start is None:
         start = Start("weights", ref=trained.out("weights.safetensors"), head="kept")
     return training(
@@ -75,5 +96,5 @@ def _round(
         purpose="search",
         start=start,
         mask=mask,
-        label=f"IMP round {number} of {rounds}, seed {seed}",
+        label=f"IMP round {number}, seed {seed}",
     )

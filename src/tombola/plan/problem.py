@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from tombola.training.recipe import Numerics, Recipe
@@ -28,10 +29,15 @@ class ModelFacts:
     longest_input: int | None = None
     source: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def prunable(self) -> int:
         """N: how many weights a mask covers."""
         return sum(math.prod(shape) for shape in self.shapes.values())
+
+    @cached_property
+    def listed_shapes(self) -> dict[str, list[int]]:
+        """The shapes as steps say them; made once, for a hundred thousand steps may."""
+        return {name: list(shape) for name, shape in sorted(self.shapes.items())}
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ def pruning(
         version=1,
         parameters={
             "model": None if weights is not None else {"fingerprint": problem.model.fingerprint},
-            "shapes": _shapes(problem),
+            "shapes": problem.model.listed_shapes,
             "score": score,
             "zeros": zeros,
         },
@@ -136,7 +136,7 @@ def random_mask(
         kind="random_mask",
         version=1,
         parameters={
-            "shapes": _shapes(problem),
+            "shapes": problem.model.listed_shapes,
             "zeros": None if like is not None else zeros,
             "scope": scope,
             "seed": seed,
@@ -151,11 +151,8 @@ def ticket_import(problem: Problem, *, ticket: str, folder: str, revision: str |
     return Step(
         kind="import_ticket",
         version=1,
-        parameters={"ticket": ticket, "shapes": _shapes(problem)},
+        parameters={"ticket": ticket, "shapes": problem.model.listed_shapes},
         sources={"ticket": folder, "revision": revision},
         label="the ticket's mask",
     )
 
-
-def _shapes(problem: Problem) -> dict[str, list[int]]:
-    return {name: list(shape) for name, shape in sorted(problem.model.shapes.items())}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, Self
 
 from tombola.errors import RecipeError, nearest
@@ -16,8 +16,8 @@ class _Settings:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, as identities and tickets hold it."""
-        values = asdict(self)
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
