@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
-from tombola.canonical import digest
+from tombola.canonical import block, canonical_json, digest_of_text
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Ref:
     """One output file of a step, as the input of another."""
 
@@ -22,12 +21,13 @@ class Ref:
     output: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Step:
     """One computation. ``kind`` and ``version`` name its function in the registry of ``plan/steps.py``.
 
     ``sources`` says where this process found the model and the data (names, folders); ``label`` and ``cost`` are for
-    people and progress bars. None of the three is part of the identity: fingerprints in ``parameters`` are.
+    people and progress bars. None of the three is part of the identity: fingerprints in ``parameters`` are. What
+    steps say alike (a recipe, the shapes of a model) they share: none of it may be changed.
     """
 
     kind: str
@@ -37,15 +37,17 @@ class Step:
     sources: Mapping[str, Any] = field(default_factory=dict)
     label: str = ""
     cost: int = 0
+    #: SHA-256 of the specification
+    identity: str = field(init=False)
 
     def __post_init__(self) -> None:
-        # Computed now, inputs first: a chain of a thousand rounds must not recurse a thousand deep later.
-        _ = self.identity
-
-    @cached_property
-    def identity(self) -> str:
-        """SHA-256 of the specification."""
-        return digest(self.specification)
+        parameters = block(dict(self.parameters))
+        # The canonical JSON of the specification, put together from texts that most steps have in common.
+        rest = canonical_json({"step": self.kind, "version": self.version})[1:]
+        text = f'{{"inputs":{canonical_json(self._inputs())},"parameters":{parameters.text},{rest}'
+        object.__setattr__(self, "identity", digest_of_text(text))
+        object.__setattr__(self, "parameters", parameters.value)
+        object.__setattr__(self, "sources", block(dict(self.sources)).value)
 
     @property
     def specification(self) -> dict[str, Any]:
@@ -54,10 +56,13 @@ class Step:
             "step": self.kind,
             "version": self.version,
             "parameters": dict(self.parameters),
-            "inputs": {
-                port: {"run": ref.step.identity, "output": ref.output}
-                for port, ref in sorted(self.inputs.items())
-            },
+            "inputs": self._inputs(),
+        }
+
+    def _inputs(self) -> dict[str, Any]:
+        return {
+            port: {"run": ref.step.identity, "output": ref.output}
+            for port, ref in sorted(self.inputs.items())
         }
 
     def __eq__(self, other: object) -> bool:

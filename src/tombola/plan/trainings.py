@@ -155,4 +155,3 @@ def ticket_import(problem: Problem, *, ticket: str, folder: str, revision: str |
         sources={"ticket": folder, "revision": revision},
         label="the ticket's mask",
     )
-
