@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tombola.cli.app import app
-from tombola.engine import attempts, performing
+from tombola.engine import attempts, mirror, performing
 from tombola.engine.store import Store
 from tombola.errors import TombolaError, TrainingError, UsageError
 from tombola.plan.steps import STEPS
@@ -177,9 +177,37 @@ def test_an_environment_of_another_kind_is_said_and_refused_on_request(
         study(recipes, store, "--set", "seeds=3", "--strict-environment")
 
 
+class Deaf:
+    """A tracker that cannot be told anything."""
+
+    name = "deaf-1"
+
+    def mirror(self, run):
+        raise ConnectionError("nobody listens")
+
+    def close(self):
+        pass
+
+
+def test_a_tracker_that_fails_stops_nothing_and_is_told_later(finished, recipes, tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setitem(mirror.MIRRORS, "toy", lambda place, experiment: Deaf())
+    changed = ("--set", "seeds=1", "--set", "criteria=[match_or_exceed]", "--mirror", "toy:x")
+    done = study(recipes, tmp_path / "store", *changed, "--out", tmp_path / "out")
+    assert done.exit_code == 0
+    assert done.stderr.count("nobody listens") == 1
+    assert "tombola store mirror toy:x" in done.stderr
+    monkeypatch.setattr(Deaf, "mirror", lambda self, run: told.append(run.identity))
+    later = ["store", "mirror", "toy:x", "--store", str(tmp_path / "store"), "--json"]
+    trainings = json.loads(CliRunner().invoke(app, later, catch_exceptions=False).stdout)["told"]
+    assert trainings == len(told) == len(set(told)) > 4
+    assert json.loads(CliRunner().invoke(app, later, catch_exceptions=False).stdout)["told"] == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (("--mirror", "mlflaw:x"), "did you mean 'mlflow'"),
         (("--engine", "lokal"), "did you mean 'local'"),
         (("--engine", "inline", "--workers", "2"), "in this process alone"),
         (("--workers", "0"), "0 workers"),

@@ -176,6 +176,28 @@ def gc(
     )
 
 
+@app.command("mirror")
+def mirror(
+    tracker: Annotated[str, typer.Argument(help="The tracker to tell: mlflow:URI.")],
+    experiment: Annotated[
+        str, typer.Option("--experiment", help="Where in it, a study's name for instance.")
+    ] = "tombola",
+    store: options.StoreDir = None,
+    as_json: options.Json = False,
+) -> None:
+    """Tell a tracker of every finished run that it lacks; exit status 1 if it could not be told of some."""
+    from tombola.cli.printing import print_json
+    from tombola.engine.mirror import mirror_all, mirror_of
+
+    opened = _opened(store)
+    told = mirror_all(opened, mirror_of(tracker, experiment), say=lambda text: typer.echo(text, err=True))
+    if as_json:
+        print_json({"told": told.mirrored, "failed": told.failed})
+    else:
+        typer.echo(f"{told.mirrored} runs told, {told.failed} failed")
+    raise typer.Exit(1 if told.failed else 0)
+
+
 def whole_identity(store: Store, digits: str) -> str:
     """The one run whose identity begins with these digits."""
     from tombola.errors import UsageError

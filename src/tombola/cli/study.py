@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +12,8 @@ import typer
 from tombola.cli import options
 
 if TYPE_CHECKING:
+    from tombola.engine.protocol import Reporter
+    from tombola.engine.store import Store
     from tombola.studies.study import Study
 
 
@@ -71,12 +75,12 @@ def study(
         retries=retries,
         max_store_bytes=None if max_store_gb is None else int(max_store_gb * 1e9),
     )
-    with reporter() as watching:
+    with reporter() as watching, told_too(watching, opened, mirror, "+".join(studies)) as heard:
         outcome = carry_out(
             list(studies.values()),
             opened,
             lambda graph: chosen(graph, opened),
-            watching,
+            heard,
             policy,
         )
     folders = {
@@ -85,6 +89,22 @@ def study(
     tell_results(studies, opened, folders, outcome, as_json)
     if not outcome.complete:
         raise typer.Exit(1)
+
+
+@contextmanager
+def told_too(reporter: Reporter, store: Store, tracker: str | None, experiment: str) -> Iterator[Reporter]:
+    """The reporter, and beside it the tracker that ``--mirror`` names."""
+    if tracker is None:
+        yield reporter
+        return
+    from tombola.engine.mirror import mirror_of
+    from tombola.engine.mirrored import Mirrored
+
+    def say(text: str) -> None:
+        typer.echo(f"tombola: note: {text}\n  to do: tombola store mirror {tracker}", err=True)
+
+    with Mirrored(reporter, store, mirror_of(tracker, experiment), say=say) as mirrored:
+        yield mirrored
 
 
 def read_studies(recipes: list[str], changes: list[str]) -> dict[str, Study]:
