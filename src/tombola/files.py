@@ -6,6 +6,7 @@ one. No pickle anywhere: JSON and safetensors only.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -13,11 +14,12 @@ import struct
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from tombola.errors import CorruptArtifact
+
+if TYPE_CHECKING:
+    import torch
 
 #: A safetensors header is names and shapes; one larger than this is an attack or an accident.
 LARGEST_HEADER = 16 * 1024 * 1024
@@ -43,9 +45,39 @@ def write_bytes(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         os.replace(sibling, path)
     except BaseException:
-        sibling.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # the first error is the one to tell
+            sibling.unlink(missing_ok=True)
         raise
     fsync_folder(path.parent)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Append one line in one write: lines of several processes never mix, and one that was torn spoils no other."""
+    content = line.encode() + b"\n"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        size = os.fstat(descriptor).st_size
+        if size > 0 and os.pread(descriptor, 1, size - 1) != b"\n":
+            content = b"\n" + content
+        while content:  # a full disk takes a part, and says why only when asked again
+            content = content[os.write(descriptor, content) :]
+    finally:
+        os.close(descriptor)
+
+
+def json_lines(path: Path) -> list[dict[str, Any]]:
+    """The JSON objects in a file, one a line; a line that is damaged says nothing, and neither does an absent file."""
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return []
+    entries = []
+    for line in lines:
+        with contextlib.suppress(ValueError, RecursionError):
+            entry = json.loads(line)
+            if isinstance(entry, dict):
+                entries.append(entry)
+    return entries
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -70,9 +102,11 @@ def read_json(path: Path) -> Any:
         if path.stat().st_size > LARGEST_JSON:
             raise CorruptArtifact(f"{path.name} is larger than {LARGEST_JSON} bytes", where=str(path))
         return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise CorruptArtifact(f"{path.name} is missing", where=str(path)) from None
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except IsADirectoryError:
+        raise CorruptArtifact(f"{path.name} is a folder", where=str(path)) from None
+    except (ValueError, RecursionError) as error:
         raise CorruptArtifact(f"{path.name} is not valid JSON ({error})", where=str(path)) from None
 
 

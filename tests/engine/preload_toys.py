@@ -73,6 +73,4 @@ def hungry_step(batch_size: int) -> Step:
 
 
 def napping_step(value: int, seconds: float) -> Step:
-    return Step(
-        "napping", 1, {"value": value}, sources={"seconds": seconds}, label=f"nap {value}", cost=100
-    )
+    return Step("napping", 1, {"value": value}, sources={"seconds": seconds}, label=f"nap {value}", cost=100)

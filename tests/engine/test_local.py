@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -9,12 +10,14 @@ import subprocess
 import sys
 import threading
 import time
+from queue import SimpleQueue
+from typing import Any
 
 import pytest
 from tests.engine.preload_toys import broken_step, hungry_step, mortal_step, napping_step
 from tests.engine.toy_steps import number_step, total_step
 
-from tombola.engine import attempts
+from tombola.engine import attempts, worker
 from tombola.engine.inline import run
 from tombola.engine.local import Local
 from tombola.engine.protocol import Silent
@@ -213,3 +216,24 @@ def test_attempts_are_lines_of_json(store):
     work_on(Graph((number_step(1),)), store)
     lines = (store.root / "attempts.jsonl").read_text().splitlines()
     assert [json.loads(line)["event"] for line in lines] == ["began", "finished"]
+
+
+def test_a_worker_killed_while_it_starts_is_replaced(store, monkeypatch, tmp_path):
+    """By the system for want of memory, say: that is no reason to end a study."""
+    (tmp_path / "ill_starred.py").write_text(
+        "import os, signal, pathlib\n"
+        "first = pathlib.Path(__file__).with_suffix('.killed')\n"
+        "if not first.exists():\n    first.touch()\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *(path for path in sys.path if path)]))
+    summary = work_on(Graph((number_step(1),)), store, workers=1, preload=("ill_starred", *TOYS))
+    assert summary.complete
+    assert (tmp_path / "ill_starred.killed").exists()
+
+
+def test_an_order_torn_by_the_death_of_its_writer_ends_a_worker():
+    orders: SimpleQueue[dict[str, Any] | None] = SimpleQueue()
+    stopping = threading.Event()
+    worker._listen(io.StringIO('{"specification": {"step": "numb'), orders, stopping)
+    assert stopping.is_set()
+    assert orders.get_nowait() is None

@@ -7,6 +7,7 @@ import json
 import pytest
 from tests.engine.toy_steps import number_step, total_step
 
+from tombola.canonical import digest
 from tombola.engine.inline import run
 from tombola.engine.store import Store
 from tombola.errors import StoreError, TombolaError
@@ -72,7 +73,8 @@ def test_a_damaged_manifest_is_set_aside(store, finished, text):
 def test_a_run_of_a_newer_version_is_not_touched(store, finished):
     path = store.folder(finished.identity) / "manifest.json"
     manifest = json.loads(path.read_text()) | {"format": 99}
-    path.write_text(json.dumps(manifest))
+    del manifest["digest"]
+    path.write_text(json.dumps(manifest | {"digest": digest(manifest)}))
     with pytest.raises(TombolaError, match="newer tombola"):
         store.run(finished.identity)
     assert path.is_file()

@@ -13,7 +13,9 @@ import fcntl
 import json
 import os
 import socket
+import tempfile
 import threading
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -38,17 +40,27 @@ class Held:
     def release(self) -> None:
         """Give the file up; removed first, so that nobody takes a file that is about to go."""
         _HEART.discard(self)
-        self.path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # one that cannot be removed is free all the same: the lock falls
+            self.path.unlink()
         os.close(self._descriptor)
 
 
 def hold(path: Path, content: str = "") -> Held | None:
     """Hold ``path``, or None if a living process does. ``content`` stands in it for others to read."""
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            if not _locked(descriptor):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True, exist_ok=True)  # somebody deleted the folder meanwhile
+            continue
+        try:
+            if not _locked(descriptor, fcntl.LOCK_EX):
+                # Whoever only asks shares its lock with us, and is gone in a moment; a holder shares with nobody.
+                asked_about = _locked(descriptor, fcntl.LOCK_SH)
                 os.close(descriptor)
+                if asked_about:
+                    time.sleep(0.001)
+                    continue
                 return None
             if not _is_still(path, descriptor):
                 os.close(descriptor)  # its former holder removed it between our opening and our locking
@@ -56,9 +68,11 @@ def hold(path: Path, content: str = "") -> Held | None:
             if _held_elsewhere(descriptor):
                 os.close(descriptor)
                 return None
-            note = json.dumps({"host": this_host(), "pid": os.getpid()}) + "\n" + content
+            note = (json.dumps({"host": this_host(), "pid": os.getpid()}) + "\n" + content).encode()
             os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, note.encode(), 0)
+            written = 0
+            while written < len(note):  # a full disk takes a part, and says why only when asked again
+                written += os.pwrite(descriptor, note[written:], written)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.close(descriptor)
@@ -67,13 +81,13 @@ def hold(path: Path, content: str = "") -> Held | None:
 
 
 def is_held(path: Path) -> bool:
-    """Whether a living process holds ``path``; asking never disturbs it."""
+    """Whether a living process holds ``path``; asking never disturbs it, nor whoever is about to hold it."""
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:
-        return not _locked(descriptor) or _held_elsewhere(descriptor)
+        return not _locked(descriptor, fcntl.LOCK_SH) or _held_elsewhere(descriptor)
     finally:
         os.close(descriptor)
 
@@ -81,7 +95,7 @@ def is_held(path: Path) -> bool:
 def content_of(path: Path) -> str:
     """What the holder wrote behind its own note."""
     with contextlib.suppress(FileNotFoundError):
-        return path.read_text(encoding="utf-8").partition("\n")[2]
+        return path.read_text(encoding="utf-8", errors="replace").partition("\n")[2]
     return ""
 
 
@@ -92,9 +106,9 @@ def this_host() -> str:
     return f"{socket.gethostname()} {boot.read_text().strip() if boot.is_file() else ''}".strip()
 
 
-def _locked(descriptor: int) -> bool:
+def _locked(descriptor: int, how: int) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:
@@ -127,14 +141,15 @@ def _held_elsewhere(descriptor: int) -> bool:
 
 def _now_of(descriptor: int) -> float:
     """The time by the clock of the file system: those of two machines may differ."""
-    import tempfile
-
     folder = (
         Path(os.readlink(f"/proc/self/fd/{descriptor}")).parent if os.path.isdir("/proc/self/fd") else None
     )
-    with tempfile.NamedTemporaryFile(dir=folder, prefix=".clock-") as probe:
-        os.utime(probe.fileno())
-        return os.fstat(probe.fileno()).st_mtime
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".clock-") as probe:
+            os.utime(probe.fileno())
+            return os.fstat(probe.fileno()).st_mtime
+    except OSError:
+        return time.time()  # nothing can be written there: our own clock is the best there is
 
 
 class _Heart:

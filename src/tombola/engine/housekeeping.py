@@ -6,10 +6,11 @@ recomputed to their recorded hash if they are needed again. Scratch of runs that
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def gc(
 ) -> Swept:
     """Delete what nothing waits for. ``checkpoints``: of unfinished runs too, which then begin again; ``aside``: the
     damaged runs that were set aside. Safe while studies run: what living processes hold or announced is left alone."""
-    held = read_by_others(store) | set(keep)
+    held = read_by_others(store, sweep=not dry_run) | set(keep)
     dropped, freed = [], 0
     for identity in store:
         run = store.run(identity)
@@ -56,35 +57,30 @@ def gc(
                     continue
                 dropped.append((identity, name))
                 freed += output.size
-    folders = []
-    for scratch in sorted((store.root / "running").iterdir()):
-        identity = scratch.name
-        if not (checkpoints or store.folder(identity).exists()):
-            continue
-        lease = None if dry_run else store.lease(identity)
-        if lease is None and (not dry_run or is_held(store.root / "leases" / identity)):
-            continue
-        folders.append(scratch)
-        freed += _size(scratch)
-        if lease is not None:
-            shutil.rmtree(scratch, ignore_errors=True)
-            lease.release()
-    if aside and (store.root / "aside").is_dir():
-        for folder in sorted((store.root / "aside").iterdir()):
-            folders.append(folder)
-            freed += _size(folder)
-            if not dry_run:
-                shutil.rmtree(folder, ignore_errors=True)
     leftovers = _partial_files(store.root)
     for path in leftovers:
         if not dry_run:
             path.unlink(missing_ok=True)
-    for path in (store.root / "leases").iterdir():
-        # Taken and given up, not just deleted: a living process may be taking it at this moment.
-        lease = None if dry_run else hold(path)
-        if lease is not None:
-            lease.release()
-            leftovers.append(path)
+    for path in _listed(store.root / "leases"):
+        with _unheld(path, dry_run) as free:
+            if free:
+                leftovers.append(path)
+    folders = []
+    for scratch in _listed(store.root / "running"):
+        if not (checkpoints or _is_over(store, scratch.name)):
+            continue
+        with _unheld(store.root / "leases" / scratch.name, dry_run) as free:
+            if free:
+                folders.append(scratch)
+                freed += _size(scratch)
+                if not dry_run:
+                    store.clear_scratch(scratch.name)
+    half_gone = [path for path in (store.root / "running").glob(".*.partial") if path.is_dir()]
+    for folder in [*half_gone, *(_listed(store.root / "aside") if aside else ())]:
+        folders.append(folder)
+        freed += _size(folder)
+        if not dry_run:
+            shutil.rmtree(folder, ignore_errors=True)
     return Swept(tuple(dropped), tuple(folders), tuple(leftovers), freed)
 
 
@@ -128,10 +124,40 @@ class Room:
         self.used -= size
 
 
+def _is_over(store: Store, identity: str) -> bool:
+    """Whether nobody will go on with this run: it is finished, or another one stands in for it."""
+    return store.folder(identity).exists() or (store.root / "substitutes" / f"{identity}.json").exists()
+
+
+@contextlib.contextmanager
+def _unheld(path: Path, dry_run: bool) -> Iterator[bool]:
+    """Whether nobody holds ``path``, and so it stays meanwhile: a living process may be taking it at this moment."""
+    held = None if dry_run else hold(path)
+    try:
+        yield not is_held(path) if dry_run else held is not None
+    finally:
+        if held is not None:
+            held.release()
+
+
+def _listed(folder: Path) -> list[Path]:
+    """What lies in a folder, if there is one; names with a dot in front belong to whoever writes them."""
+    try:
+        return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    except FileNotFoundError:
+        return []
+
+
 def _partial_files(root: Path) -> list[Path]:
     """Files of writes that never ended."""
     old = time.time() - SECONDS_LEFTOVER
-    return [path for path in root.glob("*/*/.*.partial") if path.stat().st_mtime < old]
+    found = []
+    for pattern in ("*/.*.partial", "*/*/.*.partial", "*/.clock-*"):
+        for path in root.glob(pattern):
+            with contextlib.suppress(FileNotFoundError):  # its writer has come to an end after all
+                if path.is_file() and path.stat().st_mtime < old:
+                    found.append(path)
+    return found
 
 
 def _size(folder: Path) -> int:

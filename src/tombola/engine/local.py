@@ -116,7 +116,7 @@ class Local:
             environment[name] = str(self._threads)
         if gpu is not None:
             environment["CUDA_VISIBLE_DEVICES"] = gpu.path.name.partition("-")[2]
-        last_words = tempfile.TemporaryFile()
+        last_words = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the worker has ended
         worker = _Worker(
             subprocess.Popen(
                 [sys.executable, "-m", "tombola.engine.worker", self._root, *self._preload],
@@ -171,11 +171,11 @@ class Local:
                 self._hear(Event(identity, "failed", failure=Failure(**failure)))
 
     def _mourn(self, worker: _Worker) -> None:
-        """A worker has ended by itself: its step is tried again, unless no worker can even start."""
+        """A worker has ended: its step is tried again, unless the worker gave up before it could even start."""
         self._workers.remove(worker)
         status = worker.process.wait()
         words = self._dismiss(worker)
-        if not worker.ready:
+        if not worker.ready and status >= 0:
             raise StoreError(
                 f"a worker process could not start (exit status {status})",
                 where=self._root,

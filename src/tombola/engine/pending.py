@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
 from dataclasses import replace
 
 from tombola import files
 from tombola.engine.store import Store
-from tombola.errors import StoreError
+from tombola.errors import CorruptArtifact, StoreError
 from tombola.plan.graph import Graph
 from tombola.plan.step import Ref, Step
 
@@ -40,10 +40,9 @@ def substitute(step: Step, store: Store) -> Step | None:
 
     It is another identity (its bits differ), written down beside the first so that the next start uses it at once.
     """
-    numerics = step.parameters.get("numerics")
-    if numerics is None:
+    if not {"numerics", "recipe"} <= step.parameters.keys():
         return None
-    now = numerics["micro_batch"] or step.parameters["recipe"]["batch_size"]
+    now = _micro_batch(step)
     if now <= 1:
         return None
     smaller = now // 2
@@ -71,19 +70,31 @@ def substituted(graph: Graph, store: Store) -> tuple[Graph, dict[str, Step]]:
         if any(ref.step.identity != step.inputs[port].step.identity for port, ref in inputs.items()):
             changed = replace(step, inputs=inputs)
         while changed.identity in noted:
-            entry = files.read_json(store.root / "substitutes" / f"{changed.identity}.json")
-            if not isinstance(entry, Mapping) or not isinstance(entry.get("micro_batch"), int):
-                raise StoreError(
-                    "the note of a substitute is damaged",
-                    where=str(store.root / "substitutes" / f"{changed.identity}.json"),
-                    todo="delete it: the step is then tried as it was planned",
-                )
-            changed = _with_micro_batch(changed, entry["micro_batch"])
+            changed = _with_micro_batch(changed, _noted(changed, store))
         if changed is not step:
             now[step.identity] = changed
     wanted = tuple(now.get(step.identity, step) for step in graph.wanted)
     outputs = tuple(Ref(now.get(ref.step.identity, ref.step), ref.output) for ref in graph.outputs)
     return Graph(wanted, outputs), now
+
+
+def _noted(step: Step, store: Store) -> int:
+    """The smaller micro-batch that was noted for a step."""
+    path = store.root / "substitutes" / f"{step.identity}.json"
+    with contextlib.suppress(CorruptArtifact, KeyError, TypeError):
+        smaller = files.read_json(path)["micro_batch"]
+        if type(smaller) is int and 1 <= smaller < _micro_batch(step):
+            return smaller
+    raise StoreError(
+        "the note of a substitute is damaged",
+        where=str(path),
+        todo="delete it: the step is then tried as it was planned",
+    )
+
+
+def _micro_batch(step: Step) -> int:
+    """How many examples a step takes at a time."""
+    return step.parameters["numerics"]["micro_batch"] or step.parameters["recipe"]["batch_size"]
 
 
 def _with_micro_batch(step: Step, micro_batch: int) -> Step:

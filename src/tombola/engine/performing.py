@@ -10,6 +10,7 @@ import time
 import traceback
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,9 +71,12 @@ def perform(
         try:
             seconds = _execute(work, store, earlier, moved)
         except BaseException as error:
-            attempts.note(store.root, "failed", work.identity, error=f"{type(error).__name__}: {error}"[:500])
+            with suppress(OSError):  # the first error is the one to tell
+                told = f"{type(error).__name__}: {error}"[:500]
+                attempts.note(store.root, "failed", work.identity, error=told)
             raise
-        attempts.note(store.root, "finished", work.identity, seconds=round(seconds, 3))
+        with suppress(OSError):  # it is done, whether that can be noted or not
+            attempts.note(store.root, "finished", work.identity, seconds=round(seconds, 3))
         return seconds
     finally:
         lease.release()

@@ -1,4 +1,4 @@
-"""Who still reads which outputs: no process drops what another one waits for."""
+"""Who still reads which outputs: no process, and no other thread of this one, drops what somebody waits for."""
 
 from __future__ import annotations
 
@@ -6,46 +6,64 @@ import contextlib
 import os
 import uuid
 from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
+from functools import lru_cache
+from pathlib import Path
 
 from tombola.engine.held import content_of, hold, is_held
 from tombola.engine.store import Store
 from tombola.engine.work import OutputOf
 from tombola.errors import StoreError
 
-_PROCESS = uuid.uuid4().hex[:12]
-
-
-def _own() -> str:
-    """Marks this process's announcements; a process on another machine may have the same number."""
-    return f"{_PROCESS}-{os.getpid()}-"
+#: Names of the announcements that whoever runs here has made itself.
+_OWN: ContextVar[frozenset[str]] = ContextVar("own announcements", default=frozenset())
 
 
 @contextlib.contextmanager
 def reading(store: Store, outputs: Iterable[OutputOf]) -> Iterator[None]:
-    """Announce the outputs this process will read, so that no other drops them meanwhile."""
-    path = store.root / "readers" / f"{_own()}{uuid.uuid4().hex[:12]}"
+    """Announce the outputs that will be read here, so that nobody else drops them meanwhile."""
+    path = store.root / "readers" / uuid.uuid4().hex
     held = hold(path, "".join(f"{run} {output}\n" for run, output in outputs))
     if held is None:
         raise StoreError("a reader's own file is held by another process", where=str(path))
+    before = _OWN.set(_OWN.get() | {path.name})
     try:
         yield
     finally:
+        _OWN.reset(before)
         held.release()
 
 
-def read_by_others(store: Store) -> set[OutputOf]:
-    """The outputs that other living processes have announced; what dead ones left behind is removed."""
+def read_by_others(store: Store, *, sweep: bool = True) -> set[OutputOf]:
+    """The outputs that others who live have announced; what the dead left behind is removed (``sweep``)."""
     found: set[OutputOf] = set()
-    for path in (store.root / "readers").iterdir():
-        if path.name.startswith((_own(), ".")):
-            continue
+    for path in _announcements(store):
         if is_held(path):
-            for line in content_of(path).splitlines():
-                run, _, output = line.partition(" ")
-                found.add((run, output))
-        else:
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                found |= _announced(path, path.stat().st_size)
+        elif sweep:
+            # Taken and given up, not just deleted: somebody may be about to hold it.
+            with contextlib.suppress(OSError):
+                if (left_behind := hold(path)) is not None:
+                    left_behind.release()
     return found
+
+
+def _announcements(store: Store) -> list[Path]:
+    try:
+        names = os.listdir(store.root / "readers")
+    except FileNotFoundError:
+        return []
+    return [
+        store.root / "readers" / name for name in names if name not in _OWN.get() and not name.startswith(".")
+    ]
+
+
+@lru_cache(maxsize=64)
+def _announced(path: Path, size: int) -> frozenset[OutputOf]:
+    """What a file of announcements says; it is written once, so that its size tells whether it is known already."""
+    lines = content_of(path).split("\n")[:-1]
+    return frozenset((run, output) for run, _, output in (line.partition(" ") for line in lines))
 
 
 def drop(store: Store, output: OutputOf) -> int:
@@ -61,5 +79,8 @@ def drop(store: Store, output: OutputOf) -> int:
         return 0
     if output in read_by_others(store):
         return 0
-    (run.folder / name).unlink(missing_ok=True)
+    try:
+        (run.folder / name).unlink()
+    except OSError:
+        return 0  # somebody was first, or it cannot be deleted: it may stay
     return run.outputs[name].size

@@ -10,6 +10,7 @@ import heapq
 import time
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from tombola.engine.housekeeping import Room
@@ -92,13 +93,16 @@ class _Pass:
     blocked: dict[str, Step] = field(default_factory=dict)
 
     def run(self) -> None:
-        first = self._plan()
-        with reading(self.store, self._inputs(first)):
-            # Again, now that nobody drops what was announced: between the two looks somebody may have.
-            self._plan()
+        with ExitStack() as announced:
+            known: set[OutputOf] = set()
+            # Planned again once it is announced: between the two looks somebody may have dropped what is read.
+            while (read := self._read(self._plan())) - known:
+                announced.enter_context(reading(self.store, read - known))
+                known |= read
             self.reporter.planned(tuple(self.steps.values()), len(self.graph.steps) - len(self.steps))
-            self.room = Room(self.store, self.policy.max_store_bytes, self._still_read)
-            self._loop()
+            if self.steps:
+                self.room = Room(self.store, self.policy.max_store_bytes, self._still_read)
+                self._loop()
         self._drop_leftovers()
 
     # -- planning -----------------------------------------------------------------------------------------------
@@ -125,8 +129,10 @@ class _Pass:
         self.order = {identity: number for number, identity in enumerate(self.steps)}
         return self.steps
 
-    def _inputs(self, steps: dict[str, Step]) -> set[OutputOf]:
-        return {_key(ref) for step in steps.values() for ref in step.inputs.values()}
+    def _read(self, steps: dict[str, Step]) -> set[OutputOf]:
+        """What these steps read, and what was asked for: nobody else may drop it. Nothing, if all is there."""
+        inputs = {_key(ref) for step in steps.values() for ref in step.inputs.values()}
+        return inputs | self.kept if steps else inputs
 
     # -- running ------------------------------------------------------------------------------------------------
 

@@ -22,19 +22,25 @@ import errno
 import json
 import os
 import shutil
+import uuid
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from tombola import files
+from tombola.canonical import digest
 from tombola.engine.held import Held, hold
 from tombola.engine.work import OutputOf, Work
 from tombola.errors import CorruptArtifact, StoreError, TombolaError
 from tombola.plan.step import Ref
 
 FORMAT = 1
+SPECIFICATION = "spec.json"
+MANIFEST = "manifest.json"
+MANIFEST_KEYS = {"format", "identity", "outputs", "environment", "substitutes", "digest"}
 PARTS = ("running", "leases", "readers", "substitutes", "index")
 
 
@@ -110,9 +116,11 @@ class Store:
     def published(self) -> set[str]:
         """Identities of all runs that have a folder, by one look at every shelf: a folder appears only when whole."""
         found: set[str] = set()
-        for number in range(256):
-            with contextlib.suppress(FileNotFoundError):
-                found.update(name for name in os.listdir(self.root / f"{number:02x}") if len(name) == 64)
+        for shelf in os.listdir(self.root):
+            if len(shelf) != 2:
+                continue
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                found.update(name for name in os.listdir(self.root / shelf) if len(name) == 64)
         return found
 
     def __iter__(self) -> Iterator[str]:
@@ -131,6 +139,7 @@ class Store:
         if not run.has(output):
             raise self._dropped(identity, output)
         try:
+            self._verify_specification(run)
             self._verify_file(run.folder / output, run.outputs[output])
         except FileNotFoundError:
             raise self._dropped(identity, output) from None
@@ -143,32 +152,29 @@ class Store:
             ) from None
         return run.folder / output
 
-    def verify(self, identity: str) -> list[str]:
-        """Hash every file of a run again; the problems found, none if it is whole."""
+    def verify(self, identity: str, *, aside: bool = False) -> list[str]:
+        """Hash every file of a run again; the problems found, none if it is whole. ``aside`` sets it aside then."""
         run = self.run(identity)
         if run is None:
             return [f"{identity}: no finished run"]
         problems = []
-        try:
-            if files.read_json(run.folder / "spec.json") is None or self._spec_digest(run) != identity:
-                problems.append(f"{identity}: spec.json does not describe this run")
-        except CorruptArtifact as problem:
-            problems.append(f"{identity}: {problem.what}")
-        for name, output in run.outputs.items():
+        for name, output in {SPECIFICATION: None, **run.outputs}.items():
             path = run.folder / name
-            if output.transient and not path.exists():
-                continue
             self._verified.pop(path, None)
             try:
-                self._verify_file(path, output)
-            except CorruptArtifact as problem:
-                problems.append(f"{identity}: {problem.what}")
+                if output is None:
+                    self._verify_specification(run)
+                else:
+                    self._verify_file(path, output)
+            except FileNotFoundError:
+                if output is None or not output.transient:
+                    problems.append(f"{identity}: {name} is missing")
+            except (CorruptArtifact, OSError) as problem:
+                told = problem.what if isinstance(problem, CorruptArtifact) else f"{name}: {problem.strerror}"
+                problems.append(f"{identity}: {told}")
+        if problems and aside:
+            self.set_aside(identity, problems[0].partition(": ")[2])
         return problems
-
-    def _spec_digest(self, run: Run) -> str:
-        from tombola.canonical import digest
-
-        return digest(files.read_json(run.folder / "spec.json"))
 
     def _dropped(self, identity: str, output: str) -> StoreError:
         return DamagedInput(
@@ -195,18 +201,21 @@ class Store:
         }
         if work.substitutes is not None:
             manifest["substitutes"] = work.substitutes
+        # Over the values, so that a bit flipped in a hash that nothing else can prove is found at once.
+        manifest["digest"] = digest(manifest)
+        files.write_json(staging / MANIFEST, manifest)
         target = self.folder(work.identity)
         if target.exists():
             # Outputs made again or for the first time: each file is moved in whole, the manifest comes last. At
-            # every moment the folder is a finished run; the kept files were proved equal before.
+            # every moment the folder is a finished run; the kept files that it has were proved equal before.
             for name, output in outputs.items():
-                if output.transient and (staging / name).is_file():
+                if (staging / name).is_file() and (output.transient or not (target / name).exists()):
                     os.replace(staging / name, target / name)
             files.fsync_folder(target)
-            files.write_json(target / "manifest.json", manifest)
+            os.replace(staging / MANIFEST, target / MANIFEST)
+            files.fsync_folder(target)
         else:
-            files.write_json(staging / "spec.json", work.specification)
-            files.write_json(staging / "manifest.json", manifest)
+            files.write_json(staging / SPECIFICATION, work.specification)
             if not target.parent.exists():
                 target.parent.mkdir(exist_ok=True)
                 files.fsync_folder(self.root)
@@ -217,7 +226,7 @@ class Store:
                     raise
                 # A process on another machine, whose lease could not be seen, was first: the same run, done.
             files.fsync_folder(target.parent)
-        shutil.rmtree(self.scratch(work.identity), ignore_errors=True)
+        self.clear_scratch(work.identity)
         run = self.run(work.identity)
         if run is None:
             raise StoreError(
@@ -225,43 +234,52 @@ class Store:
             )
         return run
 
+    def clear_scratch(self, identity: str) -> None:
+        """Remove what a run kept for itself while it was made; gone at once, so that no half of it is ever met."""
+        scratch = self.scratch(identity)
+        gone = scratch.with_name(f".{identity}-{uuid.uuid4().hex[:12]}.partial")
+        with contextlib.suppress(OSError):
+            os.rename(scratch, gone)
+            shutil.rmtree(gone, ignore_errors=True)
+
     def note_timing(self, identity: str, entry: Mapping[str, Any]) -> None:
-        """Append seconds and machine to a file that no manifest covers."""
-        with open(self.folder(identity) / "timing.jsonl", "a", encoding="utf-8") as file:
-            file.write(json.dumps(dict(entry), sort_keys=True) + "\n")
+        """Append seconds and machine to a file that no manifest covers; a disk too full for it is no harm."""
+        with contextlib.suppress(OSError):
+            files.append_line(self.folder(identity) / "timing.jsonl", json.dumps(dict(entry), sort_keys=True))
 
     def timing(self, identity: str) -> list[dict[str, Any]]:
-        path = self.folder(identity) / "timing.jsonl"
-        if not path.is_file():
-            return []
-        entries = []
-        for line in path.read_text(encoding="utf-8").splitlines():
-            # A line torn by a kill says nothing, and nothing depends on it.
-            with contextlib.suppress(json.JSONDecodeError):
-                entries.append(json.loads(line))
-        return entries
+        return files.json_lines(self.folder(identity) / "timing.jsonl")
 
     def set_aside(self, identity: str, reason: str) -> None:
         """Move a run that does not verify out of the way, and say so."""
-        (self.root / "aside").mkdir(exist_ok=True)
-        for number in range(1_000_000):
-            target = self.root / "aside" / f"{identity}-{number}"
-            if not target.exists():
-                break
-        else:
-            raise StoreError("too many damaged copies of one run", where=str(self.root / "aside"))
-        with contextlib.suppress(FileNotFoundError):
+        numbers = count()
+        try:
+            (self.root / "aside").mkdir(exist_ok=True)
+            while (target := self.root / "aside" / f"{identity}-{next(numbers)}").exists():
+                pass
             os.rename(self.folder(identity), target)
-            warnings.warn(
-                f"run {identity[:12]} is damaged ({reason}); it was moved to {target} and will be computed again",
-                stacklevel=2,
-            )
+        except FileNotFoundError:
+            return  # somebody else was first
+        except OSError as error:
+            raise StoreError(
+                f"run {identity[:12]} is damaged ({reason}) and cannot be set aside ({error.strerror})",
+                where=str(self.folder(identity)),
+                todo="see that the store can be written, or delete this folder",
+            ) from None
+        warnings.warn(
+            f"run {identity[:12]} is damaged ({reason}); it was moved to {target} and will be computed again",
+            stacklevel=2,
+        )
 
     # -- checking -----------------------------------------------------------------------------------------------
 
     def _checked_run(self, identity: str, folder: Path) -> Run:
-        manifest = files.read_json(folder / "manifest.json")
+        manifest = files.read_json(folder / MANIFEST)
         try:
+            # Stores of before the digest have none.
+            promised = manifest.pop("digest", None)
+            if promised is not None and promised != digest(manifest):
+                raise CorruptArtifact("the manifest is not the one that was written")
             if manifest["format"] > FORMAT:
                 raise TombolaError(
                     f"run {identity[:12]} was written by a newer tombola (format {manifest['format']})",
@@ -273,26 +291,44 @@ class Store:
                 raise CorruptArtifact(f"the manifest names another run, {manifest['identity'][:12]}")
             environment = manifest["environment"]
             substitutes = manifest.get("substitutes")
-        except (KeyError, TypeError, AttributeError) as error:
+            for key in manifest.keys() - MANIFEST_KEYS:
+                raise CorruptArtifact(f"the manifest has a strange key, {key!r}")
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise CorruptArtifact(f"the manifest lacks or misspells {error}") from None
-        if not (folder / "spec.json").is_file():
-            raise CorruptArtifact("spec.json is missing")
-        for name, output in outputs.items():
+        for name, output in {SPECIFICATION: None, **outputs}.items():
             try:
                 size = (folder / name).stat().st_size
-            except FileNotFoundError:
-                if output.transient:
+            except (FileNotFoundError, NotADirectoryError):
+                if output is not None and output.transient:
                     continue
                 raise CorruptArtifact(f"{name} is missing") from None
-            if size != output.size:
+            if output is not None and size != output.size:
                 raise CorruptArtifact(f"{name} has {size} bytes instead of {output.size}")
         return Run(identity, folder, outputs, environment, substitutes)
 
+    def _verify_specification(self, run: Run) -> None:
+        """The identity of a run is the hash of its specification."""
+        path = run.folder / SPECIFICATION
+        stamp = _stamp(path)
+        if self._verified.get(path) == stamp:
+            return
+        try:
+            found = digest(files.read_json(path))
+        except (TypeError, ValueError):
+            found = ""
+        if found != run.identity:
+            raise CorruptArtifact(f"{SPECIFICATION} does not describe this run")
+        self._verified[path] = stamp
+
     def _verify_file(self, path: Path, output: Output) -> None:
-        status = path.stat()
-        stamp = (status.st_size, status.st_mtime_ns)
+        stamp = _stamp(path)
         if self._verified.get(path) == stamp:
             return
         if files.sha256_of(path) != output.sha256:
             raise CorruptArtifact(f"{path.name} does not have the bytes its manifest promises")
         self._verified[path] = stamp
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns

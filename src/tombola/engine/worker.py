@@ -17,6 +17,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib import import_module
 from queue import SimpleQueue
 from typing import Any, TextIO
@@ -71,15 +72,14 @@ def _perform(order: Mapping[str, Any], store: Any, say: Say, stopping: threading
         say({"busy": work.identity} if seconds is None else {"finished": work.identity, "seconds": seconds})
 
 
-def _listen(
-    source: TextIO, orders: SimpleQueue[dict[str, Any] | None], stopping: threading.Event
-) -> None:
+def _listen(source: TextIO, orders: SimpleQueue[dict[str, Any] | None], stopping: threading.Event) -> None:
     """Orders as they come; the end of the parent is an order to stop."""
-    for line in source:
-        order = json.loads(line)
-        if "stop" in order:
-            break
-        orders.put(order)
+    with suppress(ValueError):  # an order torn by its writer's death is the last there is
+        for line in source:
+            order = json.loads(line)
+            if "stop" in order:
+                break
+            orders.put(order)
     stopping.set()
     orders.put(None)
 

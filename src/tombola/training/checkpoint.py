@@ -85,8 +85,9 @@ class Checkpoints:
         folder = self.folder / f"step-{state.step:010d}"
         if not folder.exists():
             save_state(folder, state, self.about)
-        for old in self._checkpoints()[:-KEPT]:
-            shutil.rmtree(old)
+        # Later ones are there if a snapshot was missing: they are good again once this training has passed it.
+        for old in [path for path in self._checkpoints() if path.name <= folder.name][:-KEPT]:
+            _remove(old)
         self._saved_at = time.monotonic()
 
     def _snapshot(self, step: int) -> Path:
@@ -103,7 +104,7 @@ class Checkpoints:
             return None
         try:
             return load_state(folder, self.about)
-        except CorruptArtifact as error:
+        except (CorruptArtifact, OSError) as error:  # a failing disk reads nothing, or something else
             if self.writes:
                 aside = folder.with_name(f"set-aside-{folder.name}-{uuid.uuid4().hex[:8]}")
                 folder.rename(aside)
@@ -113,3 +114,10 @@ class Checkpoints:
                     stacklevel=2,
                 )
             return None
+
+
+def _remove(folder: Path) -> None:
+    """Gone at once: what a kill leaves of it must not look like a checkpoint."""
+    gone = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:12]}.partial")
+    folder.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
