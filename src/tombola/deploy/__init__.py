@@ -1,0 +1,1 @@
+"""From a ticket to a model in use: measured speed, and other runtimes."""
