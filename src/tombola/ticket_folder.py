@@ -56,10 +56,16 @@ class Place:
 # --- writing ------------------------------------------------------------
 
 
-def write_folder(folder: Path, fill: Callable[[Path], None], *, force: bool) -> None:
-    """Let ``fill`` write into a sibling, flush it, and rename it to ``folder``."""
+def write_folder(
+    folder: Path,
+    fill: Callable[[Path], None],
+    *,
+    force: bool,
+    refuse: Callable[[Path, bool], None] | None = None,
+) -> None:
+    """Let ``fill`` write into a sibling, flush it, and rename it to ``folder``; ``refuse`` says what is kept."""
     folder = Path(folder).expanduser().resolve()
-    refuse_replacing(folder, force)
+    (refuse or refuse_replacing)(folder, force)
     folder.parent.mkdir(parents=True, exist_ok=True)
     mark = uuid.uuid4().hex[:12]
     sibling, aside = (folder.with_name(f".{folder.name}.{mark}.{what}") for what in ("partial", "old"))
