@@ -49,6 +49,37 @@ SMALL["roberta"] = {
     "eos_token_id": 3,
 }
 SMALL["electra"] = {**SMALL["bert"], "embedding_size": 8}
+SMALL["deberta-v2"] = {
+    **SMALL["bert"],
+    "type_vocab_size": 0,
+    "position_biased_input": False,
+    "relative_attention": True,
+    "pos_att_type": ["p2c", "c2p"],
+    "position_buckets": 8,
+    "share_att_key": True,
+    "norm_rel_ebd": "layer_norm",
+}
+SMALL["modernbert"] = {
+    **SMALL["bert"],
+    "local_attention": 6,
+    "global_attn_every_n_layers": 2,
+    "pad_token_id": 0,
+    "cls_token_id": 2,
+    "bos_token_id": 2,
+    "sep_token_id": 3,
+    "eos_token_id": 3,
+}
+#: Families that read pictures: 3 × 8 × 8 pixels in four patches.
+SMALL_PICTURES: dict[str, dict[str, Any]] = {
+    "vit": {
+        "num_hidden_layers": 2,
+        "hidden_size": 16,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+        "image_size": 8,
+        "patch_size": 4,
+    }
+}
 
 
 def vocabulary() -> dict[str, int]:
@@ -89,6 +120,8 @@ def tiny_config(family: str = "bert", **config: Any) -> Any:
     """A config of transformers' own class for ``family``, tiny unless ``config`` says otherwise."""
     from transformers import AutoConfig
 
+    if family in SMALL_PICTURES:
+        return AutoConfig.for_model(family, **{**SMALL_PICTURES[family], **config})
     return AutoConfig.for_model(family, **{"vocab_size": len(vocabulary()), **SMALL[family], **config})
 
 

@@ -280,17 +280,27 @@ def test_matrices_without_a_role_are_refused():
 
 
 def test_an_unknown_family_lists_the_known_ones():
-    model = transformers.AlbertModel(
-        transformers.AlbertConfig(
-            vocab_size=10, embedding_size=4, hidden_size=8, num_attention_heads=2, intermediate_size=8
+    model = transformers.MPNetModel(
+        transformers.MPNetConfig(
+            vocab_size=10, hidden_size=8, num_attention_heads=2, num_hidden_layers=1, intermediate_size=8
         )
     )
-    with pytest.raises(UnsupportedModel, match=r"'albert'.*not known") as caught:
+    with pytest.raises(UnsupportedModel, match=r"'mpnet'.*not known") as caught:
         anatomy_of(model)
     for known in FAMILIES:
         assert known in str(caught.value)
     with pytest.raises(UnsupportedModel, match="None"):
         anatomy_of(nn.Linear(2, 2))
+
+
+def test_layers_that_share_their_weights_are_refused_with_the_reason():
+    model = transformers.AlbertModel(
+        transformers.AlbertConfig(
+            vocab_size=10, embedding_size=4, hidden_size=8, num_attention_heads=2, intermediate_size=8
+        )
+    )
+    with pytest.raises(UnsupportedModel, match=r"'albert'.*layers share their weights"):
+        anatomy_of(model)
 
 
 def test_an_adapter_costs_at_most_80_lines():

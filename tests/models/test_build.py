@@ -367,10 +367,10 @@ def test_a_start_that_does_not_fit_is_named(source):
 
 
 def test_an_unknown_family_is_refused_before_anything_is_loaded(tiny_bert, tmp_path):
-    folder = tmp_path / "albert"
+    folder = tmp_path / "funnel"
     shutil.copytree(tiny_bert, folder)
-    (folder / "config.json").write_text('{"model_type": "albert", "auto_map": {"AutoModel": "evil.Model"}}')
-    with pytest.raises(UnsupportedModel, match=r"'albert' are not known(.|\n)*bert, distilbert, electra"):
+    (folder / "config.json").write_text('{"model_type": "funnel", "auto_map": {"AutoModel": "evil.Model"}}')
+    with pytest.raises(UnsupportedModel, match=r"'funnel' are not known(.|\n)*bert, deberta-v2, distilbert, electra"):
         build_model(resolve(str(folder)), TWO, head_seed=0)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,11 +17,15 @@ import torch
 from torch import nn
 
 from tombola.errors import UnsupportedModel
+from tombola.masks.structure_mask import StructureMask
+from tombola.masks.structure_sizes import StructureSizes
 from tombola.models.families import family_of
-from tombola.models.families.family import ATTENTION_ROLES, FEED_FORWARD_ROLES, Family, Role
+from tombola.models.families.family import ATTENTION_ROLES, FEED_FORWARD_ROLES, Family, Role, Sizes
 
 #: Attribute of a built model: names of optional backbone weights that the checkpoint lacked (see build.py).
 DRAWN = "tombola_drawn"
+#: Attribute of a backbone that surgery has made smaller: the mask of what is left (see surgery.py).
+STRUCTURE = "tombola_structure"
 #: Names under which wrappers hold a module: torch.compile, activation checkpointing, FSDP. DDP is at the
 #: top only.
 _WRAPPED = ("_orig_mod", "_checkpoint_wrapped_module", "_fsdp_wrapped_module")
@@ -40,12 +44,16 @@ class Matrix:
 
 @dataclass(frozen=True)
 class LayerParts:
-    """One layer: its heads, and the weights of its attention and of its feed-forward network (FFN)."""
+    """One layer as it is: its heads, and the weights of its attention and of its feed-forward network (FFN).
+
+    Surgery may have left it fewer heads, none, or no FFN; then the names are missing too.
+    """
 
     index: int
     path: str  # module path of the layer, relative to the backbone
     heads: int
     head_size: int
+    inner: int  # width of the FFN, 0 without one
     attention: tuple[str, ...]
     feed_forward: tuple[str, ...]
 
@@ -64,6 +72,9 @@ class Anatomy:
     ]  # backbone weights the checkpoint lacked: drawn with the task head, belonging to it
     embeddings: tuple[str, ...]  # names of the embedding part's weights
     parameters: int  # weights of the whole backbone, embeddings included, drawn ones not
+    encoder: int  # weights of all layers
+    sizes: Sizes  # of the configuration, so of the full model
+    structure: StructureMask | None = None  # what surgery has left of the full model, if it was there
 
     @cached_property
     def prunable_names(self) -> tuple[str, ...]:
@@ -82,27 +93,56 @@ class Anatomy:
     def size_without_optional(self) -> int:
         return sum(math.prod(m.shape) for m in self.matrices if m.name not in self.optional)
 
+    @cached_property
+    def heads_per_layer(self) -> tuple[int, ...]:
+        """The heads that are there. Masks are about the full model's: ``structure_sizes.heads``."""
+        return tuple(layer.heads for layer in self.layers)
+
+    @cached_property
+    def structure_sizes(self) -> StructureSizes:
+        """What planning needs to know of a full model: how much its heads and FFNs weigh (SPEC 3.3)."""
+        if self.structure is not None:
+            raise UnsupportedModel(
+                "the sizes of the full model cannot be read off a model that was made smaller",
+                where=f"{self.family} model with {self.structure}",
+                todo="ask the full model",
+            )
+        return StructureSizes(
+            hidden=self.sizes.hidden,
+            head_size=self.sizes.head_size,
+            inner=self.sizes.inner,
+            heads=self.heads_per_layer,
+            parameters=self.parameters,
+            encoder=self.encoder,
+            ffn_matrices=3 if self.sizes.gated else 2,
+        )
+
 
 def anatomy_of(model: nn.Module) -> Anatomy:
     """The anatomy of a model of any class of a known family, or of its backbone; checked weight by weight."""
     inner = unwrapped(model)
     config: Any = getattr(inner, "config", None)
-    family = family_of(getattr(config, "model_type", None), where=type(inner).__name__)
+    family = family_of(_base_type(config), where=type(inner).__name__)
     weights = {name: tuple(weight.shape) for name, weight in backbone_parameters(model).items()}
-    drawn = drawn_names(model)
+    structure: StructureMask | None = getattr(backbone_of(model), STRUCTURE, None)
     sizes = family.sizes(config)
     matrices: list[Matrix] = []
     layers: list[LayerParts] = []
     for index in range(sizes.layers):
+        here = _sizes_of_layer(sizes, structure, index)
         path = family.layer.format(index)
-        names: dict[Role, str] = {role: f"{path}.{inside}.weight" for role, inside in family.matrices.items()}
+        names: dict[Role, str] = {
+            role: f"{path}.{inside}.weight" for role, inside in family.matrices.items() if here.has(role)
+        }
         for role, name in names.items():
-            shape = _stored_shape(family, sizes.shape(role))
+            shape = _stored_shape(family, here.shape(role))
             _check(weights, name, shape, family)
             matrices.append(Matrix(name, role, index, shape, family.transposed))
-        attention = tuple(names[role] for role in ATTENTION_ROLES if role in names)
-        feed_forward = tuple(names[role] for role in FEED_FORWARD_ROLES if role in names)
-        layers.append(LayerParts(index, path, sizes.heads, sizes.head_size, attention, feed_forward))
+        attention = tuple(name for role, name in names.items() if role in ATTENTION_ROLES)
+        feed_forward = tuple(name for role, name in names.items() if role in FEED_FORWARD_ROLES)
+        layers.append(
+            LayerParts(index, path, here.heads, here.head_size, here.inner, attention, feed_forward)
+        )
     optional: tuple[str, ...] = ()
     if family.pooler and (name := f"{family.pooler}.weight") in weights:
         shape = _stored_shape(family, sizes.shape("pooler"))
@@ -116,9 +156,16 @@ def anatomy_of(model: nn.Module) -> Anatomy:
         matrices=tuple(matrices),
         layers=tuple(layers),
         optional=optional,
-        drawn=drawn,
+        drawn=drawn_names(model),
         embeddings=tuple(n for n in weights if n.startswith(tuple(f"{path}." for path in family.embeddings))),
         parameters=sum(math.prod(shape) for shape in weights.values()),
+        encoder=sum(
+            math.prod(shape)
+            for name, shape in weights.items()
+            if name.startswith(tuple(f"{layer.path}." for layer in layers))
+        ),
+        sizes=sizes,
+        structure=structure,
     )
 
 
@@ -139,6 +186,14 @@ def backbone_of(model: nn.Module) -> nn.Module:
     inner = unwrapped(model)
     backbone = inner._modules.get(_prefix(inner))
     return inner if backbone is None else unwrapped(backbone)
+
+
+def module_at(module: nn.Module, path: str) -> nn.Module:
+    """The module at ``path``, looking through wrappers on the way; the empty path is ``module`` itself."""
+    module = unwrapped(module)
+    for name in path.split(".") if path else ():
+        module = unwrapped(module.get_submodule(name))
+    return module
 
 
 def relative_name(name: str, prefix: str) -> str:
@@ -177,6 +232,21 @@ def snapshot(parameters: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 def _prefix(model: nn.Module) -> str:
     return str(getattr(model, "base_model_prefix", ""))
+
+
+def _base_type(config: Any) -> str | None:
+    """The family of a configuration; our own deployed classes name the one they are made of (DESIGN 5)."""
+    ours = getattr(config, "tombola", None)
+    if isinstance(ours, Mapping) and "base_model_type" in ours:
+        return ours["base_model_type"]
+    return getattr(config, "model_type", None)
+
+
+def _sizes_of_layer(sizes: Sizes, structure: StructureMask | None, index: int) -> Sizes:
+    if structure is None:
+        return sizes
+    kept = len(structure.kept_heads(index))
+    return replace(sizes, heads=kept, inner=sizes.inner if structure.ffns[index] else 0)
 
 
 def _stored_shape(family: Family, shape: tuple[int, int]) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tombola.models.families.family import Family, Sizes
+from tombola.models.families.family import Family, Sizes, Surgery
 
 
 def sizes(config: Any) -> Sizes:
@@ -30,6 +30,7 @@ FAMILY = Family(
     },
     embeddings=("embeddings",),
     sizes=sizes,
+    surgery=Surgery(attention="attention", head_counts=("n_heads",), without_ffn={"ffn": "nothing"}),
     head_dropout="seq_classif_dropout",
     not_weights=("embeddings.position_ids",),
     examples=("distilbert-base-uncased",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tombola.models.families.family import Family, Sizes
+from tombola.models.families.family import Family, Sizes, Surgery
 
 
 def sizes(config: Any) -> Sizes:
@@ -28,6 +28,14 @@ FAMILY = Family(
     },
     embeddings=("wte", "wpe"),
     sizes=sizes,
+    surgery=Surgery(
+        attention="attn",
+        head_counts=("num_heads",),
+        head_widths=("split_size",),
+        output_dropout="resid_dropout",
+        attention_norm="ln_1",
+        without_ffn={"ln_2": "same", "mlp": "nothing"},
+    ),
     transposed=True,
     not_weights=(".attn.bias", ".attn.masked_bias"),
     examples=("gpt2", "distilgpt2"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tombola.models.families.family import Family, Sizes
+from tombola.models.families.family import Family, Sizes, Surgery
 
 
 def sizes(config: Any) -> Sizes:
@@ -30,6 +30,12 @@ FAMILY = Family(
     },
     embeddings=("embeddings",),
     sizes=sizes,
+    surgery=Surgery(
+        attention="attention.self",
+        head_counts=("num_attention_heads",),
+        head_widths=("all_head_size",),
+        without_ffn={"intermediate": "same", "output": "norm"},
+    ),
     pooler="pooler.dense",
     head_dropout="classifier_dropout",
     not_weights=("embeddings.position_ids", "embeddings.token_type_ids"),
