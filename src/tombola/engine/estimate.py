@@ -71,7 +71,7 @@ def _probe(step: Step) -> float:
     from tombola.training.sparsity import Dense
 
     parameters = {**step.parameters, "start": {**step.parameters["start"], "kind": "pretrained"}}
-    recipe = Recipe.from_json(parameters["recipe"])
+    recipe = Recipe.from_json(parameters["recipe"]).without_stopping()
     data = encoded_split(step.sources, "train", recipe.max_length)
     model = starting_model(parameters, {}, step.sources)
     marks: list[float] = []

@@ -4,7 +4,8 @@ request.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,20 @@ class Encoded:
     def lengths(self) -> np.ndarray:
         """Tokens of each example, special ones included (int64)."""
         return np.diff(self.offsets)
+
+    def take(self, rows: Sequence[int]) -> Encoded:
+        """The examples at these positions, in the order given; ``truncated`` stays the whole split's."""
+        lengths = self.lengths[list(rows)]
+        tokens = np.concatenate(
+            [np.arange(self.offsets[row], self.offsets[row + 1]) for row in rows] or [np.zeros(0, np.int64)]
+        )
+        return replace(
+            self,
+            ids=self.ids[tokens],
+            offsets=np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]),
+            type_ids=None if self.type_ids is None else self.type_ids[tokens],
+            targets=None if self.targets is None else self.targets[list(rows)],
+        )
 
 
 def encode(records: Records, tokenizer: Any, max_length: int, *, cache: Path | None = None) -> Encoded:

@@ -1,4 +1,4 @@
-"""A seeded stratified split of labelled records into train and dev, for data that come without one."""
+"""Seeded splits: labelled records into train and dev, for data that come without one; a share of dev to choose by."""
 
 from __future__ import annotations
 
@@ -7,6 +7,23 @@ from itertools import pairwise
 
 from tombola.errors import DataError
 from tombola.tasks.records import Records, seeded_order
+
+
+def selection_share(n_examples: int, share: float, seed: int) -> tuple[list[int], list[int]]:
+    """The positions to choose by, and the others to report on, both ascending: a random ``share`` of n examples.
+
+    Early stopping and the choice of a level see the first only, so that figures on the second are unbiased
+    (SPEC 3.3, 3.4; 5, trap 16). Rounded to the nearest; both have at least one example.
+    """
+    if n_examples < 2 or not 0 < share < 1:
+        raise DataError(
+            f"a share of {share} of {n_examples} examples cannot be set apart from others",
+            where="development set",
+            todo="give a share between 0 and 1 and at least two examples",
+        )
+    size = min(max(int(share * n_examples + 0.5), 1), n_examples - 1)
+    order = seeded_order(n_examples, seed, "selection")
+    return sorted(order[:size]), sorted(order[size:])
 
 
 def stratified_split(

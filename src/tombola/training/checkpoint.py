@@ -71,7 +71,7 @@ class Checkpoints:
     def between_steps(self, step: int, capture: Callable[[int], TrainingState]) -> None:
         """Take what is wanted after ``step`` steps; ``capture`` copies the training as it stands."""
         if step in self.snapshots:
-            snapshot = replace(capture(step), history={})
+            snapshot = replace(capture(step), history={}, stopping={})
             if self.writes and not self._snapshot(step).exists():
                 save_state(self._snapshot(step), snapshot, self.about)
             self.on_snapshot(snapshot)

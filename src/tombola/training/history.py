@@ -11,6 +11,7 @@ from torch import Tensor
 from tombola.errors import TrainingError
 from tombola.masks.weight_mask import WeightMask
 from tombola.training.state import TrainingState
+from tombola.training.stopping import EpochScore
 
 #: How many steps may pass before a loss that is not a number is noticed.
 CHECK_EVERY = 50
@@ -28,7 +29,10 @@ class LogRow:
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What a training leaves beside the trained model. All but ``seconds`` is a function of the arguments."""
+    """What a training leaves beside the trained model. All but ``seconds`` is a function of the arguments.
+
+    ``steps`` are those really made; where early stopping was on, the model is that of ``best_epoch``.
+    """
 
     steps: int
     first_step: int
@@ -37,6 +41,8 @@ class TrainingResult:
     mask: WeightMask | None
     snapshots: dict[int, TrainingState]
     seconds: float
+    epochs: tuple[EpochScore, ...] = ()
+    best_epoch: int | None = None
 
     @property
     def loss_last(self) -> float | None:
@@ -80,14 +86,13 @@ class History:
         """What a checkpoint after ``step`` steps holds."""
         return {name: series[:step] for name, series in self._series.items()}
 
-    def rows(self, every: int, rate: Callable[[int], float]) -> tuple[LogRow, ...]:
-        """One row for every ``every`` steps and one at the end; ``rate`` gives a step's learning rate."""
+    def rows(self, steps: int, every: int, rate: Callable[[int], float]) -> tuple[LogRow, ...]:
+        """One row for every ``every`` of ``steps`` and one at the end; ``rate`` gives a step's learning rate."""
         losses, norms = (self._series[name].tolist() for name in ("losses", "norms"))
-        total = len(losses)
         rows = []
         begin = self.first_step
-        while begin < total:
-            end = min((begin // every + 1) * every, total)
+        while begin < steps:
+            end = min((begin // every + 1) * every, steps)
             count = end - begin
             rows.append(
                 LogRow(end, sum(losses[begin:end]) / count, rate(end - 1), sum(norms[begin:end]) / count)

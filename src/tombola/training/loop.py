@@ -29,6 +29,7 @@ from tombola.training.recipe import Numerics, Recipe
 from tombola.training.schedules import learning_rate_factor
 from tombola.training.sparsity import Sparsity
 from tombola.training.state import TrainingState, capture, restore_model
+from tombola.training.stopping import Stopping
 
 __all__ = ["TrainingResult", "evaluate", "train"]
 
@@ -52,6 +53,7 @@ def train(
     progress: Callable[[int, int, float], None] | None = None,
     log_every: int = 50,
     ranks: Ranks = ALONE,
+    stopping: Stopping | None = None,
 ) -> TrainingResult:
     """Train ``model`` in place, from ``first_step`` or from θi (``resume_from``), to the recipe's last step.
 
@@ -59,12 +61,19 @@ def train(
     a ``checkpoint_folder``, a killed training that is called again goes on to the same bytes; ``run`` names
     what the folder's checkpoints cannot tell (model, data, mask). ``snapshots`` are states after so many
     steps: in the result, or given to ``on_snapshot`` (after a kill, again).
+    ``stopping`` is what a recipe with early stopping stops by; ``model`` is then the best epoch's.
     ``progress`` hears of every step; if it raises KeyboardInterrupt, a checkpoint is saved first.
     """
     began = time.perf_counter()
     total, warmup = recipe.total_steps(len(data)), recipe.warmup_steps(len(data))
     first_step = resume_from.step if resume_from else first_step
     _check(data, total, first_step, snapshots, resume_from)
+    if recipe.early_stopping != (stopping is not None):
+        raise RecipeError(
+            "early stopping takes both: a recipe that asks for it, and a Stopping to stop by",
+            where="early_stopping",
+            todo="give stopping=Stopping(recipe, dev, metrics, numerics), or recipe.without_stopping()",
+        )
     if numerics.world_size != ranks.size:
         raise RecipeError(
             f"this training is for {numerics.world_size} processes and runs on {ranks.size}",
@@ -104,6 +113,8 @@ def train(
         if state:
             load_optimizer_state(optimizer, state.optimizer)
             sparsity.load_state(state.sparsity)
+        if state and stopping:
+            stopping.load_state(state.stopping)
         sparsity.bind(optimizer)
         optimizer.zero_grad(set_to_none=True)
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -112,11 +123,19 @@ def train(
         def current(step: int) -> TrainingState:
             history.check(step)
             return capture(
-                model, optimizer, sparsity.state(), step=step, total=total, history=history.tensors(step)
+                model,
+                optimizer,
+                sparsity.state(),
+                step=step,
+                total=total,
+                history=history.tensors(step),
+                stopping=stopping.state() if stopping else {},
             )
 
-        start = state.step if state else first_step
-        for step, epoch, indices in batches(start):
+        done = state.step if state else first_step
+        for step, epoch, indices in batches(done):
+            if stopping and stopping.over:
+                break
             checkpoints.between_steps(step, current)
             set_learning_rate(optimizer, rate(step))
             torch.manual_seed(streams.derive(seed, purpose, "dropout", step, *ranks.stream))
@@ -136,24 +155,33 @@ def train(
             optimizer.zero_grad(set_to_none=True)
 
             history.add(step, ranks.add_up(loss), norm)
+            done = step + 1
+            if stopping and done % recipe.steps_per_epoch(len(data)) == 0:
+                history.check(done)
+                stopping.after_epoch(epoch + 1, done, model, sparsity)
             if progress:
                 try:
-                    progress(step + 1, total, time.perf_counter() - began)
+                    progress(done, total, time.perf_counter() - began)
                 except KeyboardInterrupt:
-                    checkpoints.save(current(step + 1))
+                    checkpoints.save(current(done))
                     raise
-        history.check(total)
-        checkpoints.between_steps(total, current)
+        history.check(done)
+        checkpoints.between_steps(done, current)
+        _check_taken(snapshots, done)
+        if stopping:
+            stopping.restore_best(model, sparsity)
         mask = sparsity.detach()
 
     return TrainingResult(
-        steps=total,
+        steps=done,
         first_step=first_step,
-        examples=sum(len(indices) for _, _, indices in batches(first_step)),
-        log=history.rows(log_every, lambda step: recipe.learning_rate * rate(step)),
+        examples=sum(len(indices) for step, _, indices in batches(first_step) if step < done),
+        log=history.rows(done, log_every, lambda step: recipe.learning_rate * rate(step)),
         mask=mask,
         snapshots=taken,
         seconds=time.perf_counter() - began,
+        epochs=tuple(stopping.epochs) if stopping else (),
+        best_epoch=stopping.best.epoch if stopping and stopping.best else None,
     )
 
 
@@ -202,3 +230,14 @@ def _check(
     for name, step in [("first_step", first_step), *(("snapshots", step) for step in snapshots)]:
         if not (0 if name == "first_step" else first_step) <= step <= total:
             raise RecipeError(f"there is no step {step} in this training", where=name, todo=f"0 to {total}")
+
+
+def _check_taken(snapshots: Sequence[int], done: int) -> None:
+    """A state that somebody waits for must not be missing in silence."""
+    for step in snapshots:
+        if step > done:
+            raise RecipeError(
+                f"the training stopped early, after {done} steps: it has no state of step {step}",
+                where="snapshots",
+                todo="rewind to an earlier step, or set early_stopping: false",
+            )

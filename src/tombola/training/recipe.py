@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
 from tombola.errors import RecipeError, nearest
+
+#: Marks a setting that came after runs had been stored, by identities that do not know it.
+LATER = "left out of JSON while at its default"
+
+
+def later(default: Any) -> Any:
+    """A setting added later. At its default it is left out of JSON, so that identities made before stay."""
+    return field(default=default, metadata={LATER: True})
 
 
 @dataclass(frozen=True)
@@ -16,18 +24,25 @@ class _Settings:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, as identities and tickets hold it."""
-        values = ((field.name, getattr(self, field.name)) for field in fields(self))
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
+        told = {each.name: getattr(self, each.name) for each in fields(self) if not self._left_out(each)}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in told.items()}
+
+    def _left_out(self, setting: Field[Any]) -> bool:
+        return LATER in setting.metadata and getattr(self, setting.name) == setting.default
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        known = tuple(field.name for field in fields(cls))
+        known = tuple(setting.name for setting in fields(cls))
         for key in value:
             if key not in known:
                 raise RecipeError(
                     f"unknown setting '{key}'", where=cls.__name__.lower(), todo=nearest(str(key), known)
                 )
         return cls(**{key: tuple(item) if isinstance(item, list) else item for key, item in value.items()})
+
+
+#: What only says how an early-stopped training stops.
+STOPPING = ("patience", "stop_share", "stop_seed")
 
 
 @dataclass(frozen=True)
@@ -53,6 +68,15 @@ class Recipe(_Settings):
     #: buckets: similar lengths together inside a shuffled window; random: the papers' way
     order: Literal["buckets", "random"] = "buckets"
     padding: Literal["longest", "max_length"] = "longest"
+    #: score a share of the development set after every epoch, stop when it gets no better, keep the best (SPEC 3.4)
+    early_stopping: bool = later(False)
+    #: so many epochs without improvement end an early-stopped training
+    patience: int = later(1)
+    #: the seeded share of the development set that it is scored on; the rest is untouched by the choice
+    stop_share: float = later(0.1)
+    stop_seed: int = later(0)
+    #: dropout of the task head; None: the model's own
+    head_dropout: float | None = later(None)
 
     def __post_init__(self) -> None:
         _choice("optimizer", self.optimizer, ("adamw", "adamax"))
@@ -74,11 +98,37 @@ class Recipe(_Settings):
         _between("clip", self.clip, 0.0, math.inf)
         for beta in self.betas:
             _between("betas", beta, 0.0, 1.0, above=False)
+        self._check_stopping()
+        if self.head_dropout is not None:
+            _between("head_dropout", self.head_dropout, 0.0, 1.0, above=False)
         if self.optimizer == "adamw" and not self.decoupled_decay:
             raise RecipeError(
                 "AdamW's weight decay is decoupled by definition",
                 where="decoupled_decay",
                 todo="leave it true, or choose optimizer: adamax",
+            )
+
+    def _check_stopping(self) -> None:
+        if not isinstance(self.early_stopping, bool):
+            raise RecipeError(
+                f"early_stopping is {self.early_stopping!r}",
+                where="early_stopping",
+                todo="give true or false",
+            )
+        _whole("patience", self.patience)
+        _between("stop_share", self.stop_share, 0.0, 1.0, above=False)
+        if self.stop_share == 0:
+            raise RecipeError("a share of nothing scores nothing", where="stop_share", todo="give 0.1, say")
+        if not isinstance(self.stop_seed, int) or isinstance(self.stop_seed, bool):
+            raise RecipeError(
+                f"stop_seed is {self.stop_seed!r}", where="stop_seed", todo="give a whole number"
+            )
+        changed = [name for name in STOPPING if getattr(self, name) != getattr(type(self), name)]
+        if changed and not self.early_stopping:
+            raise RecipeError(
+                f"{changed[0]} is a setting of early stopping, which this recipe leaves out",
+                where=changed[0],
+                todo="leave it out, or set early_stopping: true",
             )
 
     def steps_per_epoch(self, examples: int) -> int:
@@ -95,6 +145,10 @@ class Recipe(_Settings):
     def with_(self, **changes: Any) -> Recipe:
         """The same recipe with some settings changed and checked."""
         return replace(self, **changes)
+
+    def without_stopping(self) -> Recipe:
+        """The same recipe to its last epoch, whatever the development set says."""
+        return replace(self, early_stopping=False, **{name: getattr(Recipe, name) for name in STOPPING})
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ What the loop does, in this order, and what each call may rely on:
         sparsity.before_clip()               gradients are complete: mask or redirect them
         ...  clipping and optimizer.step()
         sparsity.after_step(step)            weights and optimizer must be whole again: they may be saved now
+    sparsity.load_state(...)                 back to the best epoch's, only where early stopping is on
     sparsity.detach()                        gives the mask, leaves nothing behind in the model
 
 Between ``after_step`` and the next ``before_step`` everything there is to know lies in the parameters, the

@@ -24,6 +24,8 @@ from tombola.training.optimizers import optimizer_state
 FORMAT = 1
 MANIFEST = "manifest.json"
 PARTS = ("model", "optimizer", "sparsity", "history")
+#: Written only where there is one, so that checkpoints without it stay what they were.
+EARLY_STOPPING = "stopping"
 
 
 @dataclass(frozen=True)
@@ -41,25 +43,29 @@ class TrainingState:
     sparsity: Mapping[str, Tensor] = field(default_factory=dict)
     #: per-step losses and gradient norms so far; snapshots have none
     history: Mapping[str, Tensor] = field(default_factory=dict)
+    #: scores by epoch and the best epoch's weights, in an early-stopped training; snapshots have none
+    stopping: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 def capture(
     model: nn.Module,
-    optimizer: torch.optim.Optimizer,
+    optimizer: torch.optim.Optimizer | None,
     sparsity: Mapping[str, Tensor],
     *,
     step: int,
     total: int,
     history: Mapping[str, Tensor] | None = None,
+    stopping: Mapping[str, Tensor] | None = None,
 ) -> TrainingState:
-    """Copy the training as it stands between two steps."""
+    """Copy the training as it stands between two steps; ``stopping`` holds copies already."""
     return TrainingState(
         step=step,
         total=total,
         model=_copies(_kept(unwrapped(model))),
-        optimizer=optimizer_state(optimizer),
+        optimizer=optimizer_state(optimizer) if optimizer else {},
         sparsity=_copies(sparsity),
         history=_copies(history or {}),
+        stopping=dict(stopping or {}),
     )
 
 
@@ -92,7 +98,7 @@ def save_state(folder: Path, state: TrainingState, about: Mapping[str, Any] | No
     sibling = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:12]}.partial")
     sibling.mkdir(parents=True)
     try:
-        for part in PARTS:
+        for part in (*PARTS, EARLY_STOPPING) if state.stopping else PARTS:
             write_tensors(sibling / f"{part}.safetensors", getattr(state, part))
         write_json(
             sibling / "state.json", {"step": state.step, "total": state.total, "about": dict(about or {})}
@@ -111,8 +117,11 @@ def load_state(folder: Path, about: Mapping[str, Any] | None = None) -> Training
     manifest = read_json(folder / MANIFEST)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise CorruptArtifact("the saved training has a format this version cannot read", where=str(folder))
-    expected = {"state.json", *(f"{part}.safetensors" for part in PARTS)}
     files = manifest.get("files")
+    parts = PARTS
+    if isinstance(files, dict) and f"{EARLY_STOPPING}.safetensors" in files:
+        parts = (*PARTS, EARLY_STOPPING)
+    expected = {"state.json", *(f"{part}.safetensors" for part in parts)}
     if not isinstance(files, dict) or set(files) != expected:
         raise CorruptArtifact("the manifest does not list the files of a saved training", where=str(folder))
     for name in sorted(expected):
@@ -124,7 +133,7 @@ def load_state(folder: Path, about: Mapping[str, Any] | None = None) -> Training
         raise CorruptArtifact("state.json does not describe a training", where=str(folder))
     if about is not None and facts["about"] != dict(about):
         raise CorruptArtifact("the saved training belongs to another run", where=str(folder))
-    tensors = {part: read_tensors(folder / f"{part}.safetensors") for part in PARTS}
+    tensors = {part: read_tensors(folder / f"{part}.safetensors") for part in parts}
     return TrainingState(step=facts["step"], total=facts["total"], **tensors)
 
 
