@@ -117,6 +117,8 @@ def test_ties_go_by_position_and_losing_is_winning_backwards() -> None:
     losing = chosen("losing", equal, [0.0, 0.0], heads=2, ffns=1)
     assert layers_of(winning) == ["01-", "01+"]
     assert layers_of(losing) == ["10+", "10-"]
+    one_less = [layers_of(chosen(kind, equal, [0.0, 0.0], heads=1, ffns=0)) for kind in ("winning", "losing")]
+    assert one_less == [["01+", "11+"], ["11+", "10+"]]
 
 
 @pytest.mark.parametrize("kind", ["winning", "losing"])
