@@ -140,6 +140,12 @@ def _empty_model(source: ModelSource, head: HeadSpec, attention: str) -> PreTrai
         raise RecipeError(f"attention is 'sdpa' or 'eager', not {attention!r}", where="attention")
     config = load_config(source)
     family = family_of(config.model_type)
+    if family.reads != "text":
+        raise UnsupportedModel(
+            f"{family.model_type} models read {family.reads}, and the tasks are about text",
+            where=source.name,
+            todo="take a model of text",
+        )
     config.num_labels = head.num_labels
     config.problem_type = "regression" if head.kind == "regression" else "single_label_classification"
     if head.dropout is not None:
@@ -154,7 +160,9 @@ def _empty_model(source: ModelSource, head: HeadSpec, attention: str) -> PreTrai
         config.pad_token_id = load_tokenizer(source).pad_token_id
     with torch.device("meta"):
         model: Any = AutoModelForSequenceClassification.from_config(
-            config, dtype=torch.float32, attn_implementation=attention
+            config,
+            dtype=torch.float32,
+            attn_implementation="eager" if family.own_attention else attention,
         )
     model.to_empty(device="cpu")
     model.tie_weights()

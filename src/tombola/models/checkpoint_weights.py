@@ -151,7 +151,7 @@ def _read_backbone(source: ModelSource, files: Iterable[Path]) -> dict[str, torc
     found: dict[str, torch.Tensor] = {}
     for path in files:
         for full_name, tensor in read_tensors(path).items():
-            name = _modern(relative_name(full_name, prefix))
+            name = _modern(relative_name(full_name, prefix), family)
             if name not in expected:
                 _check_dropped(name, family, path)
                 continue
@@ -198,9 +198,9 @@ def optional_names(family: Family, names: Iterable[str]) -> set[str]:
     return {name for name in names if family.pooler and name.startswith(f"{family.pooler}.")}
 
 
-def _modern(name: str) -> str:
-    for pattern, replacement in _LEGACY:
-        name = pattern.sub(replacement, name)
+def _modern(name: str, family: Family) -> str:
+    for pattern, replacement in (*_LEGACY, *family.former_names):
+        name = re.sub(pattern, replacement, name)
     return name
 
 

@@ -54,6 +54,7 @@ FAMILY = Family(
         without_ffn={"intermediate": "same", "output": "norm"},
     ),
     head_dropout="cls_dropout",
+    own_attention=True,
     not_weights=("embeddings.position_ids",),
     examples=("microsoft/deberta-v3-base", "microsoft/deberta-v3-large"),
 )

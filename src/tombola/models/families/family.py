@@ -102,4 +102,5 @@ class Family:
     former_names: tuple[tuple[str, str], ...] = ()  # pattern and replacement for names on disk, in order
     reserved_positions: int = 0  # rows of the position table that no token can have
     reads: Literal["text", "pictures"] = "text"
+    own_attention: bool = False  # its attention is its own code, whichever implementation is asked for
     examples: tuple[str, ...] = ()  # hub ids, for the list that users see
