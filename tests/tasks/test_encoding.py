@@ -78,6 +78,18 @@ def test_dtypes(tokenizer: Any) -> None:
     assert encode(Records("test", FIRST, None, None, ("a", "b")), tokenizer, 16).targets is None
 
 
+def test_some_examples_are_what_encoding_them_alone_gives(tokenizer: Any) -> None:
+    texts = ("the film", "a good movie", "", "bad", "the plot is clever and warm")
+    records = Records("dev", texts, texts[::-1], (0, 1, 1, 0, 1), ("no", "yes"))
+    chosen = [3, 0, 4]
+    some, alone = encode(records, tokenizer, 12).take(chosen), encode(records.take(chosen), tokenizer, 12)
+    for name in ("ids", "offsets", "type_ids", "targets"):
+        one, other = getattr(some, name), getattr(alone, name)
+        assert one.dtype == other.dtype
+        assert one.tolist() == other.tolist(), name
+    assert (some.max_length, some.pad_id, len(some)) == (12, alone.pad_id, 3)
+
+
 def test_tokenizer_is_left_as_it_was(tokenizer: Any) -> None:
     before = tokenizer.backend_tokenizer.to_str()
     encode(PAIRS, tokenizer, 8)

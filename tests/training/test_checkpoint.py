@@ -16,11 +16,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.training.killable import KINDS, SNAPSHOTS, make_sparsity, train_to_the_end
+from tests.training.killable import KINDS, SNAPSHOTS, STOPPED, make_sparsity, train_to_the_end
 from tests.training.tiny_training import NUMERICS, RECIPE, bits, make_model, run, same_bytes, weights_of
 
 from tombola.errors import CorruptArtifact
 from tombola.tasks.encoding import Encoded
+from tombola.training import stopping
 from tombola.training.state import TrainingState, load_state, save_state
 
 
@@ -32,10 +33,12 @@ class KilledError(Exception):
 def undisturbed(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, bytes]]:
     """What each kind of training comes to when nobody disturbs it and nothing is saved."""
     outcomes = {}
-    for kind in KINDS:
-        out = tmp_path_factory.mktemp("undisturbed") / "out"
-        train_to_the_end(folder, kind, None, out)
-        outcomes[kind] = _contents(out)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stopping, "score", stopping.score)  # STOPPED puts a script in its place
+        for kind in (*KINDS, STOPPED):
+            out = tmp_path_factory.mktemp("undisturbed") / "out"
+            train_to_the_end(folder, kind, None, out)
+            outcomes[kind] = _contents(out)
     return outcomes
 
 
@@ -57,7 +60,7 @@ def trainer(folder: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, STOPPED])
 def test_kill_9_at_random_moments(
     kind: str,
     folder: Path,

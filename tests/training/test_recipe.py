@@ -22,7 +22,67 @@ def test_the_defaults_are_the_bert_ticket_papers() -> None:
     assert Numerics() == Numerics(precision="fp32", device="cpu", threads=1, world_size=1)
 
 
-@pytest.mark.parametrize("value", [Recipe(optimizer="adamax", warmup_share=0.1), Numerics(micro_batch=4)])
+#: What a recipe said before early stopping and the head's dropout came: runs are stored under the hash of it.
+FIRST_SETTINGS = {
+    "learning_rate": 2e-5,
+    "epochs": 3,
+    "batch_size": 32,
+    "optimizer": "adamw",
+    "betas": [0.9, 0.999],
+    "epsilon": 1e-8,
+    "weight_decay": 0.0,
+    "decoupled_decay": True,
+    "decay_exempt": "none",
+    "bias_correction": True,
+    "warmup_share": 0.0,
+    "schedule": "linear",
+    "clip": 1.0,
+    "max_length": 128,
+    "order": "buckets",
+    "padding": "longest",
+}
+
+
+def test_settings_added_later_are_left_out_at_their_default_so_that_identities_made_before_stay() -> None:
+    assert Recipe().to_json() == FIRST_SETTINGS
+    spelled_out = {
+        **FIRST_SETTINGS,
+        "early_stopping": False,
+        "patience": 1,
+        "stop_share": 0.1,
+        "stop_seed": 0,
+        "head_dropout": None,
+    }
+    assert Recipe.from_json(FIRST_SETTINGS) == Recipe.from_json(spelled_out) == Recipe()
+    assert Recipe.from_json(spelled_out).to_json() == FIRST_SETTINGS
+
+
+def test_settings_added_later_are_told_where_they_differ() -> None:
+    recipe = Recipe(early_stopping=True, patience=2, stop_seed=7, head_dropout=0.0)
+    later = {"early_stopping": True, "patience": 2, "stop_seed": 7, "head_dropout": 0.0}
+    assert recipe.to_json() == {**FIRST_SETTINGS, **later}
+
+
+def test_without_stopping_it_is_the_same_recipe_to_its_end() -> None:
+    recipe = Recipe(epochs=6, early_stopping=True, patience=2, stop_share=0.2, stop_seed=7, head_dropout=0.3)
+    assert recipe.without_stopping() == Recipe(epochs=6, head_dropout=0.3)
+
+
+@pytest.mark.parametrize("setting", [{"patience": 2}, {"stop_share": 0.2}, {"stop_seed": 1}])
+def test_a_setting_of_early_stopping_without_it_is_refused(setting: dict[str, Any]) -> None:
+    with pytest.raises(RecipeError, match="a setting of early stopping") as caught:
+        Recipe(**setting)
+    assert [caught.value.where] == list(setting)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Recipe(optimizer="adamax", warmup_share=0.1),
+        Recipe(early_stopping=True, patience=3, head_dropout=0.3),
+        Numerics(micro_batch=4),
+    ],
+)
 def test_json_and_back(value: Recipe | Numerics) -> None:
     text = json.dumps(value.to_json())
     assert type(value).from_json(json.loads(text)) == value
@@ -57,6 +117,12 @@ def test_an_unknown_setting_is_refused_with_the_nearest() -> None:
         {"schedule": "cosine"},
         {"decay_exempt": "all"},
         {"decoupled_decay": False},
+        {"early_stopping": 1},
+        {"patience": 0},
+        {"stop_share": 0.0},
+        {"stop_share": 1.0},
+        {"stop_seed": 0.5},
+        {"head_dropout": 1.0},
     ],
 )
 def test_a_mistake_names_its_setting(setting: dict[str, Any]) -> None:

@@ -113,8 +113,8 @@ def train(
         if state:
             load_optimizer_state(optimizer, state.optimizer)
             sparsity.load_state(state.sparsity)
-        if state and stopping:
-            stopping.load_state(state.stopping)
+        if stopping:
+            stopping.load_state(state.stopping if state else {})
         sparsity.bind(optimizer)
         optimizer.zero_grad(set_to_none=True)
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]

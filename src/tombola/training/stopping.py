@@ -109,11 +109,10 @@ class Stopping:
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
         """Go on from ``state()``; an empty one is a training that has finished no epoch."""
-        if not saved:
-            return
+        places, rows = (saved[name].tolist() if saved else [] for name in ("epochs", "scores"))
         self.epochs = [
             EpochScore(epoch, step, dict(zip(self.metrics, scores, strict=True)))
-            for (epoch, step), scores in zip(saved["epochs"].tolist(), saved["scores"].tolist(), strict=True)
+            for (epoch, step), scores in zip(places, rows, strict=True)
         ]
         self._kept = {name: tensor for name, tensor in saved.items() if name.startswith(PARTS)}
 
