@@ -80,6 +80,17 @@ SMALL_PICTURES: dict[str, dict[str, Any]] = {
         "patch_size": 4,
     }
 }
+#: The class of each family that answers about a whole input.
+CLASSIFIERS = {
+    "bert": "BertForSequenceClassification",
+    "roberta": "RobertaForSequenceClassification",
+    "distilbert": "DistilBertForSequenceClassification",
+    "electra": "ElectraForSequenceClassification",
+    "gpt2": "GPT2ForSequenceClassification",
+    "deberta-v2": "DebertaV2ForSequenceClassification",
+    "modernbert": "ModernBertForSequenceClassification",
+    "vit": "ViTForImageClassification",
+}
 
 
 def vocabulary() -> dict[str, int]:
@@ -145,3 +156,33 @@ def tiny_folder(
 def tiny_bert_folder(tmp_path: Path, *, seed: int = 0, **config: Any) -> Path:
     """``tmp_path/tiny-bert``: a BERT of 2 layers, hidden 16, 2 heads, intermediate 32, with its pooler."""
     return tiny_folder(tmp_path / "tiny-bert", "bert", seed=seed, **config)
+
+
+def random_model(
+    class_name: str, family: str, *, attention: str = "eager", seed: int = 0, **config: Any
+) -> Any:
+    """A tiny model with four heads a layer whose every weight is random: biases, LayerNorms and padding rows too."""
+    import transformers
+
+    heads = {"distilbert": "n_heads", "gpt2": "n_head"}.get(family, "num_attention_heads")
+    settings = tiny_config(family, **{heads: 4, "pad_token_id": 0, **config})
+    settings._attn_implementation = attention
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        model = getattr(transformers, class_name)(settings)
+        with torch.no_grad():
+            for weight in model.parameters():
+                weight.copy_(0.3 * torch.randn(weight.shape))
+    return model.eval()
+
+
+def random_batch(family: str, *, seed: int = 0, labels: bool = False) -> dict[str, torch.Tensor]:
+    """Three sentences of 12, 7 and 3 tokens, padded; or three pictures."""
+    generator = torch.Generator().manual_seed(seed)
+    if family in SMALL_PICTURES:
+        batch = {"pixel_values": torch.randn(3, 3, 8, 8, generator=generator)}
+    else:
+        present = torch.arange(12)[None] < torch.tensor([12, 7, 3])[:, None]
+        tokens = torch.randint(5, 200, (3, 12), generator=generator) * present
+        batch = {"input_ids": tokens, "attention_mask": present.long()}
+    return batch | ({"labels": torch.randint(2, (3,), generator=generator)} if labels else {})

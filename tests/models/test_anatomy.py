@@ -12,6 +12,7 @@ from torch import nn
 
 import tombola
 from tombola.errors import UnsupportedModel
+from tombola.masks.levels import drawn
 from tombola.models.anatomy import (
     anatomy_of,
     backbone_of,
@@ -337,3 +338,47 @@ def test_no_parameter_names_outside_the_adapters():
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " not in node.value:
                 found = [name for name in names if name in node.value]
                 assert not found, f"{file.name}:{node.lineno}: {node.value}"
+
+
+def test_the_sizes_of_bert_base_and_large_give_the_paper_s_remaining_weights():
+    """SPEC 3.3: (14, 1) of base is .932; (38, 2) and (76, 4) of large are .920 and .840."""
+    large = {
+        "hidden_size": 1024,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 16,
+        "intermediate_size": 4096,
+    }
+    with torch.device("meta"):
+        base = anatomy_of(transformers.BertModel(transformers.BertConfig())).structure_sizes
+        large = anatomy_of(transformers.BertModel(transformers.BertConfig(**large))).structure_sizes
+    assert (base.hidden, base.head_size, base.inner, base.heads) == (768, 64, 3072, (12,) * 12)
+    assert (base.parameters, large.parameters) == (109_482_240, 335_141_888)
+    assert base.encoder == 12 * 7_087_872
+    for sizes, heads, ffns, printed in [(base, 14, 1, 0.932), (large, 38, 2, 0.920), (large, 76, 4, 0.840)]:
+        mask = drawn(sizes.heads, heads=heads, ffns=ffns, seed=0)
+        assert round(sizes.remaining_weight(mask), 3) == printed
+
+
+def test_a_gated_ffn_has_three_matrices():
+    sizes = anatomy_of(tiny("ModernBertModel", "modernbert")).structure_sizes
+    assert (sizes.ffn_matrices, sizes.ffn_weights, sizes.head_weights) == (3, 3 * 16 * 32, 4 * 16 * 8)
+    assert anatomy_of(tiny("GPT2Model", "gpt2")).structure_sizes.ffn_matrices == 2
+
+
+def test_a_deberta_with_a_convolution_is_refused():
+    model = tiny("DebertaV2Model", "deberta-v2", conv_kernel_size=3)
+    with pytest.raises(UnsupportedModel, match=r"convolution(.|\n)*conv_kernel_size=3"):
+        anatomy_of(model)
+
+
+@pytest.mark.parametrize("kinds", [["c2p"], ["p2c"], ["p2c", "c2p"]])
+def test_deberta_s_projections_of_positions_are_matrices_of_the_layers(kinds):
+    """Only where they are its own: with share_att_key queries and keys are projected alike."""
+    shared = anatomy_of(tiny("DebertaV2Model", "deberta-v2", pos_att_type=kinds))
+    apart = anatomy_of(tiny("DebertaV2Model", "deberta-v2", pos_att_type=kinds, share_att_key=False))
+    roles = {matrix.role for matrix in apart.matrices} - {matrix.role for matrix in shared.matrices}
+    assert roles == {{"c2p": "position_key", "p2c": "position_query"}[kind] for kind in kinds}
+    model = tiny("DebertaV2Model", "deberta-v2", share_att_key=False, pos_att_type=kinds)
+    model.config.share_att_key = True
+    with pytest.raises(UnsupportedModel, match=r"pos_(key|query)_proj\.weight"):
+        anatomy_of(model)

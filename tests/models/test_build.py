@@ -373,7 +373,9 @@ def test_an_unknown_family_is_refused_before_anything_is_loaded(tiny_bert, tmp_p
     folder = tmp_path / "funnel"
     shutil.copytree(tiny_bert, folder)
     (folder / "config.json").write_text('{"model_type": "funnel", "auto_map": {"AutoModel": "evil.Model"}}')
-    with pytest.raises(UnsupportedModel, match=r"'funnel' are not known(.|\n)*bert, deberta-v2, distilbert, electra"):
+    with pytest.raises(
+        UnsupportedModel, match=r"'funnel' are not known(.|\n)*bert, deberta-v2, distilbert, electra"
+    ):
         build_model(resolve(str(folder)), TWO, head_seed=0)
 
 
@@ -458,3 +460,24 @@ def test_only_a_few_models_stay_in_memory(tiny_bert, tmp_path):
     for number in range(4):
         pretrained_state(edited(tiny_bert, tmp_path / str(number), lambda state: None))
     assert len(checkpoint_weights._cache) == checkpoint_weights._KEPT
+
+
+def test_vit_s_names_on_disk_are_understood(tmp_path):
+    """transformers writes its older names; the hub has them too."""
+    folder = tiny_folder(tmp_path / "vit", "vit")
+    names = load_file(folder / "model.safetensors")
+    assert "encoder.layer.1.attention.attention.query.weight" in names
+    source = resolve(str(folder))
+    reference = backbone_parameters(transformers.AutoModel.from_pretrained(folder))
+    assert same(pretrained_state(source), snapshot(reference))
+    classifier = tiny_folder(tmp_path / "tuned", "vit", head="AutoModelForImageClassification")
+    assert set(reference) - set(pretrained_state(resolve(str(classifier)))) == {
+        "pooler.dense.weight",
+        "pooler.dense.bias",
+    }
+
+
+def test_a_model_of_pictures_has_no_tasks_of_text(tmp_path):
+    source = resolve(str(tiny_folder(tmp_path / "vit", "vit")))
+    with pytest.raises(UnsupportedModel, match="vit models read pictures"):
+        build_model(source, TWO, head_seed=0)
