@@ -12,19 +12,25 @@ import pytest
 import tombola
 
 SOURCE = Path(tombola.__file__).parent
+#: The ticket's own files.
+TICKET = {
+    *("ticket", "ticket_card", "ticket_folder", "ticket_mask", "ticket_model"),
+    *("ticket_structure_words", "ticket_text", "ticket_weight_words"),
+}
 #: From the bottom to the top. A room may import what stands below it, never its neighbour.
 LEVELS = [
     {"errors", "streams", "canonical", "files"},
     {"masks"},
     {"models"},
     {"auto"},
-    {"ticket", "ticket_card", "ticket_folder", "ticket_model", "tasks"},
+    {*TICKET, "tasks"},
     {"training"},
     {"scores", "deploy"},
     {"plan"},
     {"verifying"},
     {"finding"},
     {"engine"},
+    {"super_search"},
     {"api"},
     {"studies"},
     {"report"},
@@ -32,16 +38,7 @@ LEVELS = [
     {"__init__", "__main__"},
 ]
 #: Within the ground and the ticket's own files anything goes; rooms of one level know nothing of each other.
-TOGETHER = {
-    "errors",
-    "streams",
-    "canonical",
-    "files",
-    "ticket",
-    "ticket_card",
-    "ticket_folder",
-    "ticket_model",
-}
+TOGETHER = {"errors", "streams", "canonical", "files", *TICKET}
 LEVEL = {room: height for height, rooms in enumerate(LEVELS) for room in rooms}
 
 
@@ -98,7 +95,7 @@ def test_no_module_is_named_like_another_package():
     assert names & taken == set()
 
 
-VERBS = ("find", "verify", "study", "recipes", "store", "inspect", "quickstart", "tasks", "models", "methods")
+VERBS = ("find", "verify", "bench", "export", "study", "recipes", "store", "inspect", "quickstart", "tasks", "models", "methods")
 
 
 @pytest.mark.parametrize("verb", [[], *([verb] for verb in VERBS), ["store", "ls"], ["store", "gc"]])

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tombola.engine.protocol import Executor, Reporter
     from tombola.engine.store import Store
     from tombola.plan.graph import Graph
+    from tombola.super_search import FoundSuper
     from tombola.ticket import Ticket
     from tombola.verifying.verification import Verification, VerificationPlan
 
@@ -43,27 +44,39 @@ def plan_find(
     *,
     task: str | None = None,
     method: str = "imp",
-    sparsities: Sequence[float] = (0.5,),
+    sparsities: Sequence[float] | None = None,
+    levels: Sequence[float] | None = None,
     seeds: Sequence[int] = (0,),
     schedule: str = "linear",
     step: float | None = None,
     rewind: Rewind = 0.0,
     scope: str = "global",
+    ffn_rule: str = "floor",
+    granularity: str = "example",
+    select_share: float = 0.1,
+    select_seed: int = 0,
+    include_full: bool = False,
     keep_pooler: bool = False,
     data: DataOptions | None = None,
     recipe: Recipe | None = None,
     numerics: Numerics | None = None,
     revision: str | None = None,
 ) -> Search:
-    """The plan of a search: nothing is trained yet."""
+    """The plan of a search: nothing is trained yet. ``levels`` are for methods that choose among levels (super),
+    ``sparsities`` for all others."""
     chosen = get_method(method)
     settings = SearchSettings(
-        sparsities=tuple(sparsities),
+        sparsities=chosen.grid(sparsities, levels),
         seeds=tuple(seeds),
         schedule=schedule,
         step=step if step is not None else 0.1,
         rewind=rewind,
         scope=scope,
+        ffn_rule=ffn_rule,
+        granularity=granularity,
+        select_share=select_share,
+        select_seed=select_seed,
+        include_full=include_full,
     )
     chosen.refuse_ignored(settings)
     whole = make_problem(
@@ -71,7 +84,7 @@ def plan_find(
         revision,
         task,
         data or DataOptions(),
-        recipe or make_recipe(task),
+        recipe or make_recipe(task, method=chosen.name),
         numerics or make_numerics(),
         keep_pooler=keep_pooler,
     )
@@ -83,20 +96,65 @@ def find(
     *,
     task: str | None = None,
     method: str = "imp",
-    sparsity: float = 0.5,
+    sparsity: float | None = None,
     seeds: int | Sequence[int] = 1,
     store: Path | str | None = None,
     reporter: Reporter | None = None,
+    stop_hopeless: bool = False,
+    budget: str | None = None,
     **settings: Any,
 ) -> Ticket:
     """Find one ticket: search with every seed, measure it against the full model, return the first seed's.
 
-    ``settings`` are those of ``plan_find``: schedule, rewind, data, recipe, numerics, revision.
+    ``settings`` are those of ``plan_find``: schedule, rewind, levels, data, recipe, numerics, revision.
+    ``stop_hopeless`` and ``budget`` ("params<=0.5", "latency<=0.7") are for super tickets.
     """
     search = plan_find(
-        model, task=task, method=method, sparsities=(sparsity,), seeds=as_seeds(seeds), **settings
+        model,
+        task=task,
+        method=method,
+        sparsities=None if sparsity is None else (sparsity,),
+        seeds=as_seeds(seeds),
+        **settings,
     )
+    if search.choices:
+        found = run_super(
+            search, store, reporter, with_model=False, stop_hopeless=stop_hopeless, budget=budget
+        )
+        return found.ticket
+    if stop_hopeless or budget:
+        raise UsageError(
+            f"method '{search.method}' has no levels to stop at or to choose from",
+            where="stop_hopeless" if stop_hopeless else "budget",
+            todo="leave it out, or use method='super'",
+        )
     return run_search(search, store, reporter)[0]
+
+
+def run_super(
+    search: Search,
+    store: Path | str | None = None,
+    reporter: Reporter | None = None,
+    *,
+    with_model: bool = True,
+    stop_hopeless: bool = False,
+    budget: str | None = None,
+    engine: Engine | None = None,
+) -> FoundSuper:
+    """Run a planned search of super tickets: the first seed's ticket at its level, and the trained smaller model."""
+    from tombola import super_search
+    from tombola.engine.store import Store
+    from tombola.finding.levels import read_budget
+
+    opened = Store(store or default_store())
+    return super_search.run_super(
+        search,
+        opened,
+        lambda graph: _run(graph, opened, reporter, engine),
+        with_model=with_model,
+        stop_hopeless=stop_hopeless,
+        budget=None if budget is None else read_budget(budget),
+    )
 
 
 def run_search(
@@ -186,7 +244,10 @@ def find_and_verify(
 
 
 def load(folder: Path | str) -> Any:
-    """The trained transformers model that a ticket's folder carries in ``model/``."""
+    """The trained transformers model that a ticket's folder carries in ``model/``, or a folder that is such a model.
+
+    ``folder`` may be a hub repository. Afterwards transformers' Auto classes and ``pipeline`` know such models too.
+    """
     from tombola.ticket import load_model
 
     return load_model(folder)
@@ -251,6 +312,7 @@ __all__ = [
     "plan_verify",
     "precision_of",
     "run_search",
+    "run_super",
     "run_verification",
     "same_data",
     "trained_model",

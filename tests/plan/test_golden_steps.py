@@ -17,7 +17,10 @@ from tombola.plan.steps import STEPS
 from tombola.plan.trainings import ticket_import
 from tombola.tasks.task import DataOptions
 
-VERSIONS = {"train": 3, "prune": 1, "random_mask": 1, "import_ticket": 1}
+VERSIONS = {
+    **{"train": 3, "prune": 1, "random_mask": 1, "import_ticket": 1},
+    **{"importance": 1, "structure": 1, "random_structure": 1, "choose_level": 1},
+}
 
 
 def planned(tiny_bert, sentences, method: str) -> Search:

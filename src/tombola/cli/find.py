@@ -24,6 +24,10 @@ def find(
     sparsity: Annotated[
         list[str] | None, typer.Option("--sparsity", help="0.7 or 70%; several with commas. [50%]")
     ] = None,
+    levels: Annotated[
+        list[str] | None,
+        typer.Option("--levels", help="Of --method super: shares of heads and FFNs to remove. [10%,…,80%]"),
+    ] = None,
     seeds: options.Seeds = None,
     seed: options.Seed = None,
     schedule: Annotated[
@@ -40,6 +44,23 @@ def find(
         ),
     ] = "0",
     scope: Annotated[str, typer.Option("--scope", help="Of random masks: global or layer.")] = "global",
+    ffn_rule: Annotated[
+        str, typer.Option("--ffn-rule", help="How many FFNs go at a level: floor (the paper's text), authors.")
+    ] = "floor",
+    granularity: Annotated[
+        str, typer.Option("--granularity", help="Of importance: example, token, or batch.")
+    ] = "example",
+    include_full: Annotated[
+        bool, typer.Option("--include-full", help="The full model may win the choice of a level.")
+    ] = False,
+    stop_hopeless: Annotated[
+        bool,
+        typer.Option("--stop-hopeless", help="Train no higher level after two in a row far below the best."),
+    ] = False,
+    budget: Annotated[
+        str | None,
+        typer.Option("--budget", help='Best level within "params<=0.5", "latency<=0.7", "latency@8x128<=0.7".'),
+    ] = None,
     keep_pooler: Annotated[
         bool, typer.Option("--keep-pooler", help="Never prune the pooler, which a global ranking may empty.")
     ] = False,
@@ -80,22 +101,26 @@ def find(
     from tombola.cli.engines import engine_of, threads_for
     from tombola.cli.printing import print_json
     from tombola.cli.progress import reporter
+    from tombola.finding.methods import get_method
     from tombola.tasks.task import DataOptions
 
     running = engine_of(engine, workers, address)
-    sparsities = options.read_sparsities(sparsity or ["50%"])
     chosen_seeds = options.read_seeds(seeds, seed)
     rewinding = options.read_rewind(rewind)
     search = api.plan_find(
         model,
         task=task,
         method=method,
-        sparsities=sparsities,
+        sparsities=options.read_shares(sparsity, "--sparsity"),
+        levels=options.read_shares(levels, "--levels"),
         seeds=chosen_seeds,
         schedule=schedule,
         step=step,
         rewind=rewinding,
         scope=scope,
+        ffn_rule=ffn_rule,
+        granularity=granularity,
+        include_full=include_full,
         keep_pooler=keep_pooler,
         data=DataOptions(
             data_dir=data_dir,
@@ -109,12 +134,46 @@ def find(
             max_eval=max_eval,
         ),
         recipe=api.make_recipe(
-            task, epochs=epochs, learning_rate=lr, batch_size=batch_size, max_length=max_length, order=order
+            task,
+            method=get_method(method).name,
+            epochs=epochs,
+            learning_rate=lr,
+            batch_size=batch_size,
+            max_length=max_length,
+            order=order,
         ),
         numerics=api.make_numerics(precision, device, threads_for(engine, threads)),
         revision=revision,
     )
-    folders = {share: out_folder(search, share, out) for share in sparsities}
+    # What a verification has to be told again: a ticket holds no paths.
+    base = model if search.problem.model.kind == "folder" else None
+    own = data is not None
+    again = {
+        "--model": base,
+        **{"--data": data, "--eval-data": eval_data, "--text": text, "--text-pair": text_pair},
+        **{"--label": label, "--kind": kind, "--data-dir": data_dir, "--store": store, "--threads": threads},
+        **{"--max-train": max_train if own else None, "--max-eval": max_eval if own else None},
+        **{"--engine": None if engine == "inline" else engine, "--workers": workers, "--address": address},
+        "--device": None if device == "auto" else device,
+    }
+    if search.choices:
+        from tombola.cli.find_super import find_super
+
+        find_super(
+            search,
+            running,
+            store,
+            out,
+            stop_hopeless=stop_hopeless,
+            budget=budget,
+            force=force,
+            dry_run=dry_run,
+            as_json=as_json,
+            again=again,
+        )
+        return
+    refuse_of_levels(stop_hopeless=stop_hopeless, budget=budget)
+    folders = {share: out_folder(search, share, out) for share in search.settings.sparsities}
     if dry_run:
         tell_work(search.graph, store, as_json, {"folders": [str(folder) for folder in folders.values()]})
         return
@@ -131,22 +190,22 @@ def find(
             [_as_json(ticket, folder) for ticket, folder in zip(tickets, folders.values(), strict=True)]
         )
         return
-    # What a verification has to be told again: a ticket holds no paths.
-    base = model if search.problem.model.kind == "folder" else None
-    own = data is not None
-    again = {
-        "--model": base,
-        **{"--data": data, "--eval-data": eval_data, "--text": text, "--text-pair": text_pair},
-        **{"--label": label, "--kind": kind, "--data-dir": data_dir, "--store": store, "--threads": threads},
-        **{"--max-train": max_train if own else None, "--max-eval": max_eval if own else None},
-        **{"--engine": None if engine == "inline" else engine, "--workers": workers, "--address": address},
-        "--device": None if device == "auto" else device,
-    }
     for ticket, folder in zip(tickets, folders.values(), strict=True):
         typer.echo(str(ticket))
         typer.echo(
             f"saved in {folder}\n  check it:  {verify_line(folder, again)}\n  load it:   {load_line(folder, base)}\n"
         )
+
+
+def refuse_of_levels(*, stop_hopeless: bool, budget: str | None) -> None:
+    """Options that only a choice among levels can obey."""
+    from tombola.errors import UsageError
+
+    for option, given in (("--stop-hopeless", stop_hopeless), ("--budget", budget)):
+        if given:
+            raise UsageError(
+                "this method makes no levels to choose from", where=option, todo="use --method super"
+            )
 
 
 def load_line(folder: Path, base: str | None = None) -> str:

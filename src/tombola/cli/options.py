@@ -71,14 +71,15 @@ Revision = Annotated[str | None, typer.Option("--revision", help="Branch, tag or
 MOST_SEEDS = 1000
 
 
-def read_sparsities(values: list[str]) -> tuple[float, ...]:
+def read_shares(values: list[str] | None, option: str) -> tuple[float, ...] | None:
     """``0.7``, ``70%``, or several with commas; a bare 70 could mean either and is refused."""
     from tombola.masks.share import read_share
 
-    parts = [part for value in values for part in value.split(",") if part.strip()]
-    read = [read_share(part, "--sparsity") for part in parts]
+    if values is None:
+        return None
+    read = [read_share(part, option) for value in values for part in value.split(",") if part.strip()]
     if not read:
-        raise UsageError("no sparsity is given", where="--sparsity", todo="give 0.5 or 50%")
+        raise UsageError("no share is given", where=option, todo="give 0.5 or 50%")
     return tuple(dict.fromkeys(sorted(read)))
 
 

@@ -6,12 +6,13 @@ step makes the mask and where the ticket's weights start. Adding one is that fil
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tombola.errors import UsageError, nearest
+from tombola.masks.levels import LEVELS
 
 if TYPE_CHECKING:
     from tombola.finding.settings import SearchSettings
@@ -29,18 +30,37 @@ class Method:
     #: the settings beside sparsities and seeds that it reads; any other is refused, never silently ignored
     reads: frozenset[str] = frozenset()
     aliases: tuple[str, ...] = ()
+    #: makes smaller models at several levels and chooses one of them, instead of a mask at each sparsity
+    levels: bool = False
 
     def refuse_ignored(self, settings: SearchSettings) -> None:
         """A setting that was changed and that this method does not read is a mistake."""
-        for name in ("schedule", "step", "rewind", "scope"):
-            default = type(settings).__dataclass_fields__[name].default
-            if name not in self.reads and getattr(settings, name) != default:
+        for field in fields(settings):
+            read = field.name in ("sparsities", "seeds") or field.name in self.reads
+            if not read and getattr(settings, field.name) != field.default:
+                readers = [method.name for method in METHODS.values() if field.name in method.reads]
                 raise UsageError(
-                    f"method '{self.name}' does not read {name}",
-                    where=name,
-                    todo="leave it out"
-                    + (", or use --method imp" if name != "scope" else ", or use --method random"),
+                    f"method '{self.name}' does not read {field.name}",
+                    where=field.name,
+                    todo=f"leave it out, or use --method {' or '.join(readers)}",
                 )
+
+    def grid(
+        self, sparsities: Sequence[float] | None, levels: Sequence[float] | None
+    ) -> tuple[float, ...]:
+        """The sparsities, or the levels, that this method is asked for."""
+        given, other, name = (
+            (levels, sparsities, "levels") if self.levels else (sparsities, levels, "sparsity")
+        )
+        if other is not None:
+            raise UsageError(
+                f"method '{self.name}' does not read {'sparsity' if self.levels else 'levels'}",
+                where="sparsity" if self.levels else "levels",
+                todo=f"give {name} instead",
+            )
+        if given is None:
+            return LEVELS if self.levels else (0.5,)
+        return tuple(given)
 
     @property
     def plan(self) -> Callable[[Problem, SearchSettings, int], dict[float, Candidate]]:
@@ -69,6 +89,14 @@ METHODS: dict[str, Method] = {
             "tombola.finding.random_ticket",
             reads=frozenset({"scope"}),
             aliases=("rp",),
+        ),
+        Method(
+            "super",
+            "super tickets: remove the least important heads and FFNs at several levels, keep the best level",
+            "tombola.finding.super_ticket",
+            reads=frozenset({"ffn_rule", "granularity", "select_share", "select_seed", "include_full"}),
+            aliases=("super-ticket", "super-tickets"),
+            levels=True,
         ),
     )
 }

@@ -1,38 +1,97 @@
-"""What a finished search gives: one ticket a sparsity, with what was measured over the seeds."""
+"""What a finished search gives: one ticket a sparsity, or the one of the chosen level, with what was measured over
+the seeds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tombola.finding.search import Search
+from tombola.finding.super_outcome import SuperOutcome, outcome_of
 from tombola.masks.packing import load_mask
+from tombola.masks.structure_mask import StructureMask
 from tombola.plan.step import Ref
+from tombola.plan.structures import load_structure, sizes_of
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from tombola.masks.weight_mask import WeightMask
     from tombola.ticket import Ticket
 
 
 def tickets_of(
     search: Search, read_json: Callable[[Ref], Any], path: Callable[[Ref], Path]
 ) -> tuple[Ticket, ...]:
-    """One ticket a sparsity: the first seed's mask and start, the results of every seed."""
+    """The first seed's mask and start, the results of every seed."""
+    if search.choices:
+        return (_super_ticket(outcome_of(search, read_json), path),)
     return tuple(_ticket(search, sparsity, read_json, path) for sparsity in search.settings.sparsities)
 
 
 def _ticket(
     search: Search, sparsity: float, read_json: Callable[[Ref], Any], path: Callable[[Ref], Path]
 ) -> Ticket:
+    """m⊙θ0, m⊙θi or m⊙θt at one sparsity."""
+    settings = search.settings
+    candidate = search.candidates[sparsity][settings.seeds[0]]
+    return _made(
+        search,
+        mask=load_mask(path(candidate.mask)),
+        settings={
+            "sparsity": sparsity,
+            "schedule": settings.schedule,
+            "step": settings.step,
+            "rewind": settings.rewind,
+            "scope": settings.scope,
+        },
+        start=_start(search, sparsity),
+        results=_results(search, sparsity, read_json),
+        start_state=_start_state(search, sparsity, path),
+    )
+
+
+def _super_ticket(outcome: SuperOutcome, path: Callable[[Ref], Path]) -> Ticket:
+    """The smaller model of the level that the first seed chose; level 0 is the full model."""
+    search, settings = outcome.search, outcome.search.settings
+    if outcome.first:
+        mask = load_structure(path(search.candidates[outcome.first][settings.seeds[0]].mask))
+    else:
+        mask = StructureMask.full(sizes_of(search.problem).heads)
+    return _made(
+        search,
+        mask=mask,
+        settings={
+            "level": outcome.first,
+            "levels": list(settings.sparsities),
+            "ffn_rule": settings.ffn_rule,
+            "granularity": settings.granularity,
+            "select_share": settings.select_share,
+            "select_seed": settings.select_seed,
+            "include_full": settings.include_full,
+        },
+        start={"kind": "pretrained", "step": 0},
+        results=outcome.results(),
+    )
+
+
+def _made(
+    search: Search,
+    *,
+    mask: WeightMask | StructureMask,
+    settings: dict[str, Any],
+    start: dict[str, Any],
+    results: dict[str, Any],
+    start_state: dict[str, Tensor] | None = None,
+) -> Ticket:
     from tombola.ticket import Ticket
 
-    problem, settings = search.problem, search.settings
-    first = settings.seeds[0]
-    candidate = search.candidates[sparsity][first]
+    problem = search.problem
+    sizes = problem.model.sizes if isinstance(mask, StructureMask) else None
     return Ticket(
-        mask=load_mask(path(candidate.mask)),
+        mask=mask,
         model={
             "source": problem.model.name,
             "kind": problem.model.kind,
@@ -42,6 +101,7 @@ def _ticket(
             "family": problem.model.family,
             "prefix": problem.model.prefix,
             "optional": list(problem.model.optional),
+            **({} if sizes is None else {"sizes": asdict(sizes)}),
         },
         task={
             "name": problem.task.name,
@@ -55,18 +115,14 @@ def _ticket(
         },
         method=search.method,
         settings={
-            "sparsity": sparsity,
-            "seed": first,
-            "schedule": settings.schedule,
-            "step": settings.step,
-            "rewind": settings.rewind,
-            "scope": settings.scope,
+            **settings,
+            "seed": search.settings.seeds[0],
             "recipe": problem.recipe.to_json(),
             "numerics": problem.numerics.to_json(),
         },
-        start=_start(search, sparsity),
-        results=_results(search, sparsity, read_json),
-        start_state=_start_state(search, sparsity, path),
+        start=start,
+        results=results,
+        start_state=start_state,
     )
 
 

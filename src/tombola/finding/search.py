@@ -3,10 +3,11 @@ whole search")."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tombola.finding.methods import Method
 from tombola.finding.settings import SearchSettings
+from tombola.finding.super_ticket import choose
 from tombola.plan.graph import Graph
 from tombola.plan.problem import Problem
 from tombola.plan.step import Step
@@ -23,6 +24,8 @@ class Search:
     dense: dict[int, Step]
     candidates: dict[float, dict[int, Candidate]]
     retrained: dict[float, dict[int, Step]]
+    #: of a method that chooses among levels: the choice of every seed
+    choices: dict[int, Step] = field(default_factory=dict)
 
     @property
     def graph(self) -> Graph:
@@ -34,7 +37,7 @@ class Search:
         first = self.settings.seeds[0]
         starts = [by_seed[first].start.ref for by_seed in self.candidates.values()]
         return Graph(
-            wanted=(*self.dense.values(), *masks, *retrained),
+            wanted=(*self.dense.values(), *masks, *retrained, *self.choices.values()),
             outputs=tuple(ref for ref in starts if ref is not None),
         )
 
@@ -46,19 +49,20 @@ def plan_search(problem: Problem, settings: SearchSettings, method: Method) -> S
         sparsity: {seed: by_seed[seed][sparsity] for seed in settings.seeds}
         for sparsity in settings.sparsities
     }
-    return Search(
-        problem=problem,
-        settings=settings,
-        method=method.name,
-        dense={seed: dense_training(problem, seed) for seed in settings.seeds},
-        candidates=candidates,
-        retrained={
-            sparsity: {
-                seed: retraining(
-                    problem, candidate, seed, f"{method.name} ticket at {sparsity:.0%}, seed {seed}"
-                )
-                for seed, candidate in tickets.items()
-            }
-            for sparsity, tickets in candidates.items()
-        },
-    )
+    dense = {seed: dense_training(problem, seed) for seed in settings.seeds}
+    retrained = {
+        sparsity: {
+            seed: retraining(problem, candidate, seed, f"{method.name} ticket at {sparsity:.0%}, seed {seed}")
+            for seed, candidate in tickets.items()
+        }
+        for sparsity, tickets in candidates.items()
+    }
+    choices = {}
+    if method.levels:
+        choices = {
+            seed: choose(
+                problem, settings, dense[seed], {level: row[seed] for level, row in retrained.items()}, seed
+            )
+            for seed in settings.seeds
+        }
+    return Search(problem, settings, method.name, dense, candidates, retrained, choices)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tombola.errors import DataError, UnsupportedModel, UsageError
+from tombola.masks.structure_sizes import StructureSizes
 from tombola.plan.facts_cache import Stamp, cache_folder, remembered, stamps_of
 from tombola.plan.problem import ModelFacts, Problem, TaskFacts
 
@@ -27,7 +28,7 @@ def model_facts(name: str, revision: str | None, task: TaskFacts, keep_pooler: b
     """Fingerprint a pre-trained model and list what it offers to prune as the task's model class uses it."""
     source = _source(name, revision)
     about = {
-        "fact": "model",
+        "fact": "model with its heads and FFNs",
         "name": name,
         "revision": source.revision,
         "kind": task.kind,
@@ -55,6 +56,7 @@ def model_facts(name: str, revision: str | None, task: TaskFacts, keep_pooler: b
         },
         optional=() if keep_pooler else optional,
         longest_input=found["longest_input"],
+        sizes=_sizes(found["sizes"]),
         source={"name": name, "revision": revision},
     )
 
@@ -77,6 +79,7 @@ def _read_model(name: str, revision: str | None, kind: str, outputs: int) -> dic
         "shapes": {name: list(shape) for name, shape in anatomy.shapes.items()},
         "optional": list(anatomy.optional),
         "longest_input": longest_input(source),
+        "sizes": asdict(anatomy.structure_sizes),
     }
 
 
@@ -260,3 +263,7 @@ def _plain(options: DataOptions) -> dict[str, Any]:
 
 def _frozen(source: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     return tuple(sorted(source.items()))
+
+
+def _sizes(found: Mapping[str, Any] | None) -> StructureSizes | None:
+    return None if found is None else StructureSizes(**{**found, "heads": tuple(found["heads"])})

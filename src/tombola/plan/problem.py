@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from tombola.masks.structure_sizes import StructureSizes
 from tombola.training.recipe import Numerics, Recipe
 
 
@@ -27,6 +28,8 @@ class ModelFacts:
     kind: str = "embedded"
     #: how many tokens it has positions for; None: any number
     longest_input: int | None = None
+    #: its heads and FFNs
+    sizes: StructureSizes | None = None
     source: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property

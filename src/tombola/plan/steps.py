@@ -40,4 +40,8 @@ STEPS: dict[str, StepKind] = {
     "prune": StepKind(1, _of("tombola.plan.mask_steps", "prune")),
     "random_mask": StepKind(1, _of("tombola.plan.mask_steps", "random_mask")),
     "import_ticket": StepKind(1, _of("tombola.plan.mask_steps", "import_ticket")),
+    "importance": StepKind(1, _of("tombola.plan.structure_steps", "importance")),
+    "structure": StepKind(1, _of("tombola.plan.structure_steps", "structure")),
+    "random_structure": StepKind(1, _of("tombola.plan.structure_steps", "random_structure")),
+    "choose_level": StepKind(1, _of("tombola.plan.structure_steps", "choose_level")),
 }

@@ -17,6 +17,8 @@ from tombola.errors import DataError
 from tombola.masks.packing import load_mask
 from tombola.masks.weight_mask import WeightMask
 from tombola.plan.materials import encoded_split, model_source, task_data
+from tombola.plan.stopping_scores import stopping_of, stopping_scores
+from tombola.plan.structures import load_structure
 from tombola.plan.workplace import Workplace
 from tombola.streams import derive
 from tombola.training.recipe import Numerics, Recipe
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
+    from tombola.masks.structure_mask import StructureMask
+    from tombola.models.anatomy import Anatomy
+    from tombola.models.resolve import ModelSource
     from tombola.plan.step import Step
     from tombola.training.state import TrainingState
 
@@ -72,6 +77,7 @@ def train(
         checkpoint_folder=work.scratch / "checkpoints",
         checkpoint_every_seconds=SECONDS_BETWEEN_CHECKPOINTS,
         progress=counted,
+        stopping=stopping_of(parameters, sources),
     )
     _put_out(parameters, sources, model, mask, result, work)
     # Of this process only: after a kill an earlier one has made the first steps.
@@ -81,14 +87,28 @@ def train(
 def starting_model(
     parameters: Mapping[str, Any], inputs: Mapping[str, Path], sources: Mapping[str, Any]
 ) -> PreTrainedModel:
-    """The model as the training finds it: backbone by the kind of start, task head by seed and purpose."""
+    """The model as the training finds it: whole, or without the parts that its structure removes."""
+    model = whole_model(parameters, inputs, sources)
+    if "structure" in inputs:
+        from tombola.models.surgery import shrink
+
+        # Tickets always train as the smaller model: never a masked forward.
+        shrink(model, load_structure(inputs["structure"]))
+    return model
+
+
+def whole_model(
+    parameters: Mapping[str, Any], inputs: Mapping[str, Path], sources: Mapping[str, Any]
+) -> PreTrainedModel:
+    """Backbone by the kind of start, task head by seed and purpose."""
     from tombola.models.anatomy import anatomy_of
     from tombola.models.build import HeadSpec, build_model, pretrained_state
     from tombola.models.starts import shuffled
 
     source = model_source(sources["model"], parameters["model"]["fingerprint"])
     start, seed = parameters["start"], parameters["seed"]
-    head = HeadSpec(parameters["task"]["kind"], parameters["task"]["outputs"])
+    dropout = parameters["recipe"].get("head_dropout")
+    head = HeadSpec(parameters["task"]["kind"], parameters["task"]["outputs"], dropout)
     attention = parameters["numerics"]["attention"]
     # γ of a search is γ0 of its seed; an evaluation draws a head of its own (SPEC 2.2).
     head_seed = derive(seed, parameters["purpose"], "head")
@@ -112,7 +132,7 @@ def starting_model(
         backbone = {name: tensor for name, tensor in tensors.items() if not name.startswith(HEAD)}
         model = build_model(source, head, start=backbone, head_seed=head_seed, attention=attention)
         if start["head"] == "kept":
-            _load_head(model, {name[len(HEAD) :]: t for name, t in tensors.items() if name.startswith(HEAD)})
+            _load_head(model, tensors)
         return model
     return build_model(source, head, head_seed=head_seed, attention=attention)
 
@@ -125,18 +145,39 @@ def weights_of(model: PreTrainedModel) -> dict[str, Tensor]:
     return snapshot({**backbone_parameters(model), **head})
 
 
-def trained_model(step: Step, weights: Path) -> PreTrainedModel:
-    """A finished training's model: the step's class and head with the weights that it left."""
-    from tombola.models.build import HeadSpec, build_model
-
+def trained_model(step: Step, weights: Path, structure: Path | None = None) -> PreTrainedModel:
+    """A finished training's model: its class and head with the weights that it left, smaller if it was."""
     parameters = step.parameters
     source = model_source(step.sources["model"], parameters["model"]["fingerprint"])
+    mask = None if structure is None else load_structure(structure)
+    dropout = parameters["recipe"].get("head_dropout")
+    return with_weights(source, parameters["task"], "sdpa", weights, mask, dropout).eval()
+
+
+def with_weights(
+    source: ModelSource,
+    task: Mapping[str, Any],
+    attention: str,
+    weights: Path,
+    mask: StructureMask | None = None,
+    head_dropout: float | None = None,
+) -> PreTrainedModel:
+    """The task's model class with the weights of a file that a training wrote."""
+    from tombola.models.anatomy import backbone_parameters
+    from tombola.models.build import HeadSpec, build_model
+
     tensors = files.read_tensors(weights)
     backbone = {name: tensor for name, tensor in tensors.items() if not name.startswith(HEAD)}
-    head = HeadSpec(parameters["task"]["kind"], parameters["task"]["outputs"])
-    model = build_model(source, head, start=backbone, head_seed=0)
-    _load_head(model, {name[len(HEAD) :]: t for name, t in tensors.items() if name.startswith(HEAD)})
-    return model.eval()
+    head = HeadSpec(task["kind"], task["outputs"], head_dropout)
+    if mask is None:
+        model = build_model(source, head, start=backbone, head_seed=0, attention=attention)  # type: ignore[arg-type]
+    else:
+        from tombola.models.deployed import smaller
+
+        model = smaller(build_model(source, head, head_seed=0, attention=attention), mask)  # type: ignore[arg-type]
+        _copy(backbone_parameters(model), backbone)
+    _load_head(model, tensors)
+    return model
 
 
 def _state(parameters: Mapping[str, Any], inputs: Mapping[str, Path], total: int) -> TrainingState | None:
@@ -152,15 +193,21 @@ def _state(parameters: Mapping[str, Any], inputs: Mapping[str, Path], total: int
     return TrainingState(step=parameters["start"]["first_step"], total=total, **parts)
 
 
-def _load_head(model: PreTrainedModel, saved: Mapping[str, Tensor]) -> None:
+def _load_head(model: PreTrainedModel, tensors: Mapping[str, Tensor]) -> None:
+    from tombola.models.anatomy import head_parameters
+
+    head = {name[len(HEAD) :]: tensor for name, tensor in tensors.items() if name.startswith(HEAD)}
+    _copy(head_parameters(model), head)
+
+
+def _copy(live: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> None:
+    """Copy values, never tensors, and all of them."""
     import torch
 
     from tombola.errors import CorruptArtifact
-    from tombola.models.anatomy import head_parameters
 
-    live = head_parameters(model)
     for name in sorted(live.keys() ^ saved.keys()):
-        raise CorruptArtifact("the start weights do not hold this task's head", where=name)
+        raise CorruptArtifact("the start weights are not those of this task's model", where=name)
     with torch.no_grad():
         for name, weight in live.items():
             weight.copy_(saved[name])
@@ -191,6 +238,7 @@ def _put_out(
     data = task_data(sources["task"], parameters["task"]["fingerprint"])
     scores: dict[str, dict[str, float]] = {}
     predictions: dict[str, Tensor] = {}
+    stopped: dict[str, Any] = {}
     for split in ("dev", *(name for name in data.extra if not name.startswith("test"))):
         encoded = encoded_split(sources, split, recipe.max_length)
         if encoded.targets is None:
@@ -201,9 +249,12 @@ def _put_out(
         logits = evaluate(model, encoded, numerics)
         scores[split] = score(parameters["task"]["metrics"], logits, encoded.targets)
         predictions[split] = torch.from_numpy(logits)
+        if split == "dev":
+            stopped = stopping_scores(parameters, logits, encoded.targets, result)
     weights = weights_of(model)
     # Counted in the trained weights themselves, not copied from the mask (SPEC 5, trap 10).
-    names = mask.names if mask is not None else anatomy_of(model).prunable_names
+    anatomy = anatomy_of(model)
+    names = mask.names if mask is not None else anatomy.prunable_names
     zeros = sum(int((weights[name] == 0).sum()) for name in names)
     size = sum(weights[name].numel() for name in names)
     metrics = {
@@ -211,12 +262,24 @@ def _put_out(
         "steps": result.steps,
         "loss": result.loss_last,
         "sparsity": {"zeros": zeros, "size": size, "share": zeros / size},
+        **stopped,
     }
+    if anatomy.structure is not None:
+        metrics["structure"] = _structure(anatomy)
     work.write_json("metrics.json", metrics)
     work.write_lines("metrics.jsonl", [asdict(row) for row in result.log])
     work.write_tensors("predictions.safetensors", predictions)
     if "weights.safetensors" in work.wanted:
         work.write_tensors("weights.safetensors", weights, transient=True)
+
+
+def _structure(anatomy: Anatomy) -> dict[str, Any]:
+    """Heads and FFNs counted in the trained model's own modules."""
+    return {
+        "heads": [layer.heads for layer in anatomy.layers],
+        "ffns": [int(bool(layer.feed_forward)) for layer in anatomy.layers],
+        "parameters": anatomy.parameters,
+    }
 
 
 def _step_of(name: str) -> int:

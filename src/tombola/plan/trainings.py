@@ -7,6 +7,7 @@ from typing import Literal
 
 from tombola.plan.problem import Problem
 from tombola.plan.step import Ref, Step
+from tombola.plan.structures import STRUCTURE
 
 Kind = Literal["pretrained", "reinit", "shuffled_layers", "shuffled_within", "weights", "state"]
 #: ``search`` finds masks, ``retrain`` evaluates them: other data order, other head, other dropout (SPEC 2.2).
@@ -31,7 +32,8 @@ class Start:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A ticket that is planned: the mask some step will make, and where its weights start."""
+    """A ticket that is planned: the mask (of weights, or a structure) some step will make, and where its weights
+    start."""
 
     mask: Ref
     start: Start
@@ -43,7 +45,7 @@ def training(
     """Train f(m⊙start, γ) with the full recipe and score it on the development set at the last step."""
     inputs: dict[str, Ref] = {}
     if mask is not None:
-        inputs["mask"] = mask
+        inputs["structure" if mask.output == STRUCTURE else "mask"] = mask
     if start.ref is not None:
         inputs["start"] = start.ref
     return Step(

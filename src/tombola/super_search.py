@@ -1,0 +1,103 @@
+"""Carry out a search of super tickets: hopeless levels left out, within a budget, with the model at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tombola.engine.store import Store
+from tombola.finding.levels import Budget, at_levels, hopeless, within
+from tombola.finding.outcome import tickets_of
+from tombola.finding.search import Search
+from tombola.finding.super_outcome import SuperOutcome, outcome_of
+from tombola.finding.super_ticket import remaining_weight
+from tombola.plan.graph import Graph
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from tombola.ticket import Ticket
+
+
+@dataclass(frozen=True)
+class FoundSuper:
+    """The ticket, what every level scored, and (where it was asked for) the trained smaller model and the full one."""
+
+    ticket: Ticket
+    outcome: SuperOutcome
+    model: PreTrainedModel | None
+    full: PreTrainedModel | None
+
+
+def run_super(
+    search: Search,
+    store: Store,
+    bring_about: Callable[[Graph], None],
+    *,
+    with_model: bool = True,
+    stop_hopeless: bool = False,
+    budget: Budget | None = None,
+) -> FoundSuper:
+    """Train the levels, let every seed choose one, and give the first seed's ticket."""
+    if budget is not None and budget.kind == "params":
+        search = within(
+            search, budget, lambda level: remaining_weight(search.problem, level, search.settings.ffn_rule)
+        )
+    if budget is not None and budget.kind == "latency":
+        bring_about(_structures(search))
+        search = within(search, budget, _latency_of(search, store, budget))
+    levels = search.settings.sparsities
+    for count in range(1, len(levels)) if stop_hopeless else ():
+        so_far = at_levels(search, levels[:count])
+        bring_about(_graph(so_far, with_model))
+        if hopeless(outcome_of(so_far, store.read_json)):
+            search = so_far
+            break
+    bring_about(_graph(search, with_model))
+    outcome = outcome_of(search, store.read_json)
+    (ticket,) = tickets_of(search, store.read_json, store.path)
+    model, full = _models(outcome, store) if with_model else (None, None)
+    return FoundSuper(ticket, outcome, model, full)
+
+
+def _graph(search: Search, with_model: bool) -> Graph:
+    """All of it, and the first seed's weights at every level: which one is chosen is not yet known."""
+    if not with_model:
+        return search.graph
+    first = search.settings.seeds[0]
+    trained = [search.dense[first], *(row[first] for row in search.retrained.values())]
+    return replace(
+        search.graph, outputs=(*search.graph.outputs, *(step.out("weights.safetensors") for step in trained))
+    )
+
+
+def _structures(search: Search) -> Graph:
+    """What is needed to measure the first seed's structures before anything smaller is trained."""
+    first = search.settings.seeds[0]
+    return Graph(tuple(row[first].mask.step for row in search.candidates.values()))
+
+
+def _latency_of(search: Search, store: Store, budget: Budget) -> Callable[[float], float]:
+    from tombola.deploy.structures import latency_shares
+    from tombola.plan.structures import load_structure
+
+    first = search.settings.seeds[0]
+    masks = {
+        level: load_structure(store.path(row[first].mask)) for level, row in search.candidates.items()
+    }
+    shares = latency_shares(search.problem, masks, batch=budget.batch, length=budget.length)
+    return shares.__getitem__
+
+
+def _models(outcome: SuperOutcome, store: Store) -> tuple[PreTrainedModel, PreTrainedModel]:
+    from tombola.plan.train_step import trained_model
+
+    search, first = outcome.search, outcome.search.settings.seeds[0]
+    dense = search.dense[first]
+    full = trained_model(dense, store.path(dense.out("weights.safetensors")))
+    if not outcome.first:
+        return full, full
+    step = search.retrained[outcome.first][first]
+    structure = store.path(search.candidates[outcome.first][first].mask)
+    return trained_model(step, store.path(step.out("weights.safetensors")), structure), full
