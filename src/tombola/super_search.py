@@ -13,6 +13,7 @@ from tombola.finding.search import Search
 from tombola.finding.super_outcome import SuperOutcome, outcome_of
 from tombola.finding.super_ticket import remaining_weight
 from tombola.plan.graph import Graph
+from tombola.plan.structures import load_structure
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -79,15 +80,28 @@ def _structures(search: Search) -> Graph:
 
 
 def _latency_of(search: Search, store: Store, budget: Budget) -> Callable[[float], float]:
-    from tombola.deploy.structures import latency_shares
-    from tombola.plan.structures import load_structure
+    """The time of every level's structure as a share of the full model's; what the weights are makes no difference."""
+    from tombola.deploy.latency import latency
+    from tombola.models.build import HeadSpec, build_model
+    from tombola.models.deployed import smaller
+    from tombola.plan.materials import model_source
 
-    first = search.settings.seeds[0]
-    masks = {
-        level: load_structure(store.path(row[first].mask)) for level, row in search.candidates.items()
-    }
-    shares = latency_shares(search.problem, masks, batch=budget.batch, length=budget.length)
-    return shares.__getitem__
+    problem, first = search.problem, search.settings.seeds[0]
+    source = model_source(problem.model.source, problem.model.fingerprint)
+    full = build_model(source, HeadSpec(problem.task.kind, problem.task.outputs), head_seed=0).eval()  # type: ignore[arg-type]
+    models = {"full": full}
+    for level, row in search.candidates.items():
+        models[f"{level:g}"] = smaller(full, load_structure(store.path(row[first].mask)))
+    measured = latency(
+        models,
+        batches=(budget.batch,),
+        lengths=(budget.length,),
+        threads=problem.numerics.threads,
+        device=problem.numerics.device,
+        precision=problem.numerics.precision,
+    )
+    cell = measured.cell(budget.batch, budget.length)
+    return lambda level: cell.ratio(f"{level:g}", "full").value
 
 
 def _models(outcome: SuperOutcome, store: Store) -> tuple[PreTrainedModel, PreTrainedModel]:

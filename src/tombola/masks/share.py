@@ -16,16 +16,16 @@ def read_share(text: str, where: str) -> float:
     except InvalidOperation:
         number = Decimal("nan")
     if not number.is_finite():
-        raise UsageError(f"'{text}' is no sparsity", where=where, todo="give 0.7 or 70%")
+        raise UsageError(f"'{text}' is no share", where=where, todo="give 0.7 or 70%")
     share = number / 100 if percent else number
     if not percent and number >= 1:
         percents, shares = f"{number.normalize():f}%", f"{(number / 100).normalize():f}"
         raise UsageError(
-            f"a sparsity of {text} is not a share", where=where, todo=f"write {shares} or {percents}"
+            f"{text} is not a share", where=where, todo=f"write {shares} or {percents}"
         )
     if not 0 < share < 1:
         raise UsageError(
-            f"a sparsity of {text} leaves everything or nothing",
+            f"a share of {text} leaves everything or nothing",
             where=where,
             todo="between 0 and 1: 0.7 or 70%",
         )
