@@ -95,7 +95,20 @@ def test_no_module_is_named_like_another_package():
     assert names & taken == set()
 
 
-VERBS = ("find", "verify", "bench", "export", "study", "recipes", "store", "inspect", "quickstart", "tasks", "models", "methods")
+VERBS = (
+    "find",
+    "verify",
+    "bench",
+    "export",
+    "study",
+    "recipes",
+    "store",
+    "inspect",
+    "quickstart",
+    "tasks",
+    "models",
+    "methods",
+)
 
 
 @pytest.mark.parametrize("verb", [[], *([verb] for verb in VERBS), ["store", "ls"], ["store", "gc"]])

@@ -108,7 +108,7 @@ def test_a_save_that_fails_leaves_what_was_there(folder: Path, monkeypatch: pyte
     def full(*args: Any, **kwargs: Any) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("tombola.ticket.save_mask", full)
+    monkeypatch.setattr("tombola.ticket_mask.save_mask", full)
     with pytest.raises(OSError, match="no space"):
         tiny_ticket().save_pretrained(folder, force=True)
     monkeypatch.undo()
@@ -200,13 +200,13 @@ def test_about_may_change(folder: Path) -> None:
 
 def test_another_mask_with_its_own_right_hash(folder: Path) -> None:
     """Somebody swaps the mask and mends the table of files: the identity tells."""
-    save_mask(folder / "mask.safetensors", ~rewound_ticket().mask)
+    save_mask(folder / "mask.safetensors", ~rewound_ticket().weight_mask)
     name_again(folder, "mask.safetensors")
     refused(folder, "does not describe the ticket", "ticket.json")
 
 
 def test_an_all_zero_mask_in_a_folder(folder: Path) -> None:
-    save_mask(folder / "mask.safetensors", ~WeightMask.dense(rewound_ticket().mask.shapes))
+    save_mask(folder / "mask.safetensors", ~WeightMask.dense(rewound_ticket().weight_mask.shapes))
     name_again(folder, "mask.safetensors")
     refused(folder, "keeps nothing")
 
@@ -336,7 +336,7 @@ def test_not_a_ticket(tmp_path: Path) -> None:
 def test_wrong_shapes_against_the_model(folder: Path) -> None:
     ticket = Ticket.from_pretrained(folder)
     with pytest.raises(MaskMismatch, match="does not fit"):
-        ticket.check_against(dict.fromkeys(ticket.mask.names, (5, 5)))
+        ticket.check_against(dict.fromkeys(ticket.weight_mask.names, (5, 5)))
 
 
 # --- the model card ---------------------------------------------------------------

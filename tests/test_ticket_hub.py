@@ -73,6 +73,7 @@ def test_there_and_back(hub: FakeHub) -> None:
     assert set(fetched["allow_patterns"]) == {
         "ticket.json",
         "mask.safetensors",
+        "structure.json",
         "start.safetensors",
         "README.md",
     }
@@ -80,7 +81,11 @@ def test_there_and_back(hub: FakeHub) -> None:
 
 def test_what_an_earlier_ticket_left_is_deleted(hub: FakeHub) -> None:
     tiny_ticket().push_to_hub("me/ticket")
-    assert hub.last("upload_folder")["delete_patterns"] == ["start.safetensors", "model/*"]
+    assert hub.last("upload_folder")["delete_patterns"] == [
+        "start.safetensors",
+        "model/*",
+        "structure.json",  # a structured ticket may have stood there
+    ]
 
 
 def test_the_model_is_fetched_only_when_it_is_asked_for(hub: FakeHub) -> None:

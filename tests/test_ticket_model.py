@@ -46,10 +46,10 @@ def test_the_model_is_the_mask_times_the_start(tiny_bert: Path, tmp_path: Path) 
     parameters = backbone_parameters(model)
     assert parameters.keys() == start.keys()
     for name, weight in parameters.items():
-        expected = start[name] * ticket.mask[name] if name in ticket.mask else start[name]
+        expected = start[name] * ticket.weight_mask[name] if name in ticket.weight_mask else start[name]
         assert torch.equal(weight, expected), name
-    assert WeightMask.of_weights(parameters, ticket.mask.names).sparsity == ticket.sparsity
-    pruned = torch.cat([parameters[name][~ticket.mask[name]] for name in ticket.mask])
+    assert WeightMask.of_weights(parameters, ticket.weight_mask.names).sparsity == ticket.sparsity
+    pruned = torch.cat([parameters[name][~ticket.weight_mask[name]] for name in ticket.weight_mask])
     assert not bool(torch.signbit(pruned).any())  # +0.0, as training keeps them
     assert model.config.num_labels == 3
     assert model.training
@@ -81,7 +81,9 @@ def test_a_rewound_ticket_starts_from_its_own_weights(tiny_bert: Path, tmp_path:
     ticket = Ticket.from_pretrained(ticket.save_pretrained(tmp_path / "ticket"))
     model = ticket.model(base=str(tiny_bert))
     for name, weight in backbone_parameters(model).items():
-        assert torch.equal(weight, state[name] * ticket.mask[name] if name in ticket.mask else state[name])
+        assert torch.equal(
+            weight, state[name] * ticket.weight_mask[name] if name in ticket.weight_mask else state[name]
+        )
     assert not any(
         bool((weight == 1).all()) for weight in head_parameters(model).values() if weight.dim() == 2
     )
@@ -115,7 +117,7 @@ def test_gpt2_stores_transposes(tmp_path: Path) -> None:
     base = tiny_folder(tmp_path / "gpt2", "gpt2")
     ticket = ticket_of(base)
     parameters = backbone_parameters(ticket.model(base=str(base)))
-    assert WeightMask.of_weights(parameters, ticket.mask.names) == ticket.mask
+    assert WeightMask.of_weights(parameters, ticket.weight_mask.names) == ticket.mask
 
 
 # --- the trained model ----------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from tombola.masks.structure_mask import StructureMask
 from tombola.masks.weight_mask import WeightMask
 from tombola.ticket import Ticket
 
@@ -67,6 +68,61 @@ def rewound_ticket(**changes: Any) -> Ticket:
     }
     start = {"kind": "rewound", "step": 40}
     return tiny_ticket(**{"start": start, "start_state": state, "parent": "c" * 64, **changes})
+
+
+#: A head weighs 4·8·2 = 64, an FFN 2·8·16 = 256.
+TINY_SIZES = {
+    "hidden": 8,
+    "head_size": 2,
+    "inner": 16,
+    "heads": [4, 4, 4],
+    "parameters": 2000,
+    "encoder": 1600,
+    "ffn_matrices": 2,
+}
+
+
+def tiny_structure() -> StructureMask:
+    """Four of twelve heads and one of three FFNs are gone: 4·64 + 256 = 512 weights."""
+    return StructureMask(
+        ((True, True, False, True), (True,) * 4, (False, False, False, True)), (True, False, True)
+    )
+
+
+def structured_ticket(**changes: Any) -> Ticket:
+    """A super ticket of five seeds, with all that such a search says."""
+    summary = {
+        "full": {"mean": 69.2, "std": 1.4, "median": 69.1, "best": 71.0, "n": 5},
+        "ticket": {"mean": 72.5, "std": 1.1, "median": 72.4, "best": 74.0, "n": 5},
+    }
+    rest = {
+        "full": {"mean": 69.0, "std": 1.5, "median": 69.0, "best": 70.9, "n": 5},
+        "ticket": {"mean": 71.75, "std": 1.2, "median": 71.8, "best": 73.3, "n": 5},
+    }
+    point = {"level": 0.3, "heads_removed": 4, "ffns_removed": 1, "remaining": 0.744}
+    facts: dict[str, Any] = {
+        "mask": tiny_structure(),
+        "model": {**tiny_ticket().model, "optional": [], "sizes": TINY_SIZES},
+        "method": "super",
+        "settings": {"seed": 0, "recipe": {"learning_rate": 1e-4, "epochs": 6}},
+        "results": {
+            "metric": "accuracy",
+            "seeds": [0, 1, 2, 3, 4],
+            "own_search_per_seed": True,
+            "levels": [0.3, 0.1, 0.3, 0.2, 0.3],
+            "summary": summary,
+            "rest_summary": rest,
+            "curve": [{**point, "mean": 72.1, "std": 1.3, "n": 5}],
+        },
+    }
+    return tiny_ticket(**{**facts, **changes})
+
+
+def tiny_latency() -> dict[str, Any]:
+    """What a LatencyTable of one shape says, as far as a ticket shows it."""
+    models = {"full": {"median": 0.04}, "ticket": {"median": 0.03}}
+    place = {"device": "cpu", "device_name": "Some CPU", "threads": 1, "precision": "fp32"}
+    return {"surroundings": place, "cells": [{"batch": 1, "length": 128, "models": models}]}
 
 
 def change(folder: Path, edit: Callable[[dict[str, Any]], object]) -> None:

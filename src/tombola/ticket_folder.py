@@ -23,9 +23,10 @@ from tombola.errors import CorruptArtifact, UsageError
 from tombola.files import check_tensor_file, fsync_folder, read_json, sha256_of
 
 FORMAT = 1
-TICKET, MASK, START, CARD, MODEL = (
+TICKET, MASK, STRUCTURE, START, CARD, MODEL = (
     "ticket.json",
     "mask.safetensors",
+    "structure.json",
     "start.safetensors",
     "README.md",
     "model",
@@ -35,8 +36,15 @@ SECTIONS = (
     *("mask", "start_state", "files", "about"),
 )
 #: What is ever fetched from a hub to read a ticket; the trained model only when it is asked for.
-TICKET_FILES = [TICKET, MASK, START, CARD]
-MODEL_FILES = [f"{MODEL}/*.json", f"{MODEL}/*.safetensors", f"{MODEL}/*.txt"]
+TICKET_FILES = [TICKET, MASK, STRUCTURE, START, CARD]
+#: A physically smaller model may also lie in a repository of its own, without its ticket.
+MODEL_FILES = [
+    f"{MODEL}/*.json",
+    f"{MODEL}/*.safetensors",
+    f"{MODEL}/*.txt",
+    "config.json",
+    "model*.safetensors*",
+]
 #: Files that hubs and version control put beside a ticket.
 HARMLESS = (".gitattributes", ".gitignore", ".git", ".cache", "LICENSE", "LICENSE.txt", "LICENSE.md")
 
@@ -207,13 +215,16 @@ def read_ticket_json(place: Place) -> dict[str, Any]:
     return described
 
 
-def check_files(place: Place, table: Any) -> None:
-    """Refuse a folder of which one file is missing, changed, a link, or of a name or kind that cannot be."""
+def check_files(place: Place, table: Any, mask_file: str) -> None:
+    """Refuse a folder of which one file is missing, changed, a link, or of a name or kind that cannot be.
+
+    ``mask_file`` is the one that tickets of this kind of mask have; the other kind's is no file of theirs.
+    """
     where = str(place.folder / TICKET)
-    if not isinstance(table, dict) or MASK not in table:
-        raise CorruptArtifact(f"{TICKET} does not name {MASK} among its files", where=where)
+    if not isinstance(table, dict) or mask_file not in table:
+        raise CorruptArtifact(f"{TICKET} does not name {mask_file} among its files", where=where)
     for name in sorted(table):
-        _check_name(name, where)
+        _check_name(name, where, mask_file)
         _check_entry(name, table[name], where)
     inside = [name for name in sorted(table) if name.startswith(f"{MODEL}/")]
     if place.with_model and inside and not _is_plain_folder(place.folder / MODEL):
@@ -224,8 +235,8 @@ def check_files(place: Place, table: Any) -> None:
     _look_for_strangers(place, table)
 
 
-def _check_name(name: str, where: str) -> None:
-    if name in (MASK, START, CARD) or _IN_MODEL.fullmatch(name):
+def _check_name(name: str, where: str, mask_file: str) -> None:
+    if name in (mask_file, START, CARD) or _IN_MODEL.fullmatch(name):
         return
     shown = ascii(name)[:120]
     if name.startswith(("/", "\\")) or ".." in name.split("/") or "\\" in name or ":" in name:
@@ -236,7 +247,7 @@ def _check_name(name: str, where: str) -> None:
             where=where,
             todo="a ticket holds JSON and safetensors only: do not trust this folder",
         )
-    raise CorruptArtifact(f"{TICKET} names {shown}, which is no file of a ticket", where=where)
+    raise CorruptArtifact(f"{TICKET} names {shown}, which is no file of a ticket like this", where=where)
 
 
 def _check_entry(name: str, entry: Any, where: str) -> None:

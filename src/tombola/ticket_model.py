@@ -51,10 +51,10 @@ def start_model(
 ) -> PreTrainedModel:
     """mask ⊙ start weights and a fresh task head of ``seed``, in transformers' classification class.
 
+    Of a structured ticket the physically smaller model, without the heads and FFNs that it removes.
     ``num_labels`` is that of the ticket's own task if left out; 1 is a regression. ``base`` says where the
     base model is, if not where the ticket says; either way its weights must be the very ones of the ticket.
     """
-    from tombola.models.anatomy import anatomy_of, backbone_parameters
     from tombola.models.build import HeadSpec, build_model, pretrained_fingerprint
     from tombola.models.resolve import resolve
 
@@ -78,12 +78,33 @@ def start_model(
             todo="a ticket starts from the pre-trained weights it was found in: give them with base=…",
         )
     model = build_model(source, head, start=_backbone_start(ticket), head_seed=seed)
+    return _smaller(ticket, model) if ticket.is_structured else _masked(ticket, model)
+
+
+def _masked(ticket: Ticket, model: PreTrainedModel) -> PreTrainedModel:
+    """The model with the weights that the ticket prunes set to zero, in place."""
+    from tombola.models.anatomy import anatomy_of, backbone_parameters
+
     applied = ticket.check_against(anatomy_of(model).shapes)
     parameters = backbone_parameters(model)
     with torch.no_grad():
         for matrix in applied.names:
             parameters[matrix].masked_fill_(~applied[matrix], 0.0)
     return model
+
+
+def _smaller(ticket: Ticket, model: PreTrainedModel) -> PreTrainedModel:
+    """The model without the parts that the ticket removes, of a class that saves and loads as it is."""
+    from tombola.models.anatomy import anatomy_of
+    from tombola.models.deployed import smaller
+
+    if (found := anatomy_of(model).structure_sizes) != ticket.sizes:
+        raise MaskMismatch(
+            f"the ticket says other sizes of its full model ({ticket.sizes}) than it has ({found})",
+            where="model.sizes",
+            todo="what the ticket says of its remaining weight is not true: find it again, or ask whoever made it",
+        )
+    return smaller(model, ticket.structure)
 
 
 def without_path(model: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,7 +116,30 @@ def without_path(model: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_weights(ticket: Ticket, model: Any) -> None:
-    """Refuse a trained model in which a weight that the ticket prunes is not zero (SPEC 5, traps 10, 11)."""
+    """Refuse a trained model that is not the ticket's: it must lack what the ticket removes (SPEC 5, traps 10, 11)."""
+    (_check_structure if ticket.is_structured else _check_zeros)(ticket, model)
+
+
+def _check_structure(ticket: Ticket, model: Any) -> None:
+    """The parts that are left are the ticket's, as counted in the model's own modules, and of the sizes it says."""
+    from tombola.masks.structure_mask import StructureMask
+    from tombola.models.anatomy import anatomy_of
+
+    anatomy, wanted, sizes = anatomy_of(model), ticket.structure, ticket.sizes
+    held = anatomy.structure or StructureMask.full(anatomy.heads_per_layer)
+    same_sizes = [
+        getattr(anatomy.sizes, name) == getattr(sizes, name) for name in ("hidden", "head_size", "inner")
+    ]
+    if held != wanted or not all(same_sizes):
+        raise MaskMismatch(
+            f"this model has other parts than the ticket keeps: {held}, the ticket {wanted}",
+            where=type(model).__name__,
+            todo="a ticket's trained model is the one that ticket.model(...) gave, after its training",
+        )
+
+
+def _check_zeros(ticket: Ticket, model: Any) -> None:
+    """Every weight that the ticket prunes is zero."""
     from tombola.models.anatomy import anatomy_of, backbone_parameters
 
     applied = ticket.check_against(anatomy_of(model).shapes)
@@ -110,16 +154,23 @@ def check_weights(ticket: Ticket, model: Any) -> None:
 
 
 def load_trained(ticket: Ticket, folder: Path) -> PreTrainedModel:
-    """The trained model in ``folder``, whose files have been checked; it must hold the ticket's zeros."""
+    """The trained model in ``folder``, whose files have been checked; it must lack what the ticket removes."""
     from transformers import AutoModelForSequenceClassification
 
+    from tombola.models import deployed_loading
+
     _refuse_code(sorted(folder.glob("*.json")))
-    try:
-        model = AutoModelForSequenceClassification.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False, use_safetensors=True
-        )
-    except (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptArtifact(f"the trained model cannot be loaded ({error})", where=str(folder)) from None
+    if deployed_loading.holds_smaller_model(folder):
+        model = deployed_loading.load(folder)
+    else:
+        try:
+            model = AutoModelForSequenceClassification.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False, use_safetensors=True
+            )
+        except (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError) as error:
+            raise CorruptArtifact(
+                f"the trained model cannot be loaded ({error})", where=str(folder)
+            ) from None
     check_weights(ticket, model)
     return model
 

@@ -18,6 +18,7 @@ from torch.utils.hooks import RemovableHandle
 from transformers.trainer_callback import TrainerCallback
 
 from tombola.errors import MaskMismatch, UsageError
+from tombola.masks.structure_mask import StructureMask
 from tombola.masks.weight_mask import WeightMask
 from tombola.models.anatomy import backbone_parameters, unwrapped
 from tombola.models.families import FAMILIES
@@ -153,14 +154,15 @@ def _refuse_sharding(args: Any, model: nn.Module) -> None:
 
 
 def _weight_mask(ticket: Any) -> WeightMask:
-    mask = ticket if isinstance(ticket, WeightMask) else getattr(ticket, "mask", None)
+    mask = ticket if isinstance(ticket, (WeightMask, StructureMask)) else getattr(ticket, "mask", None)
     if isinstance(mask, WeightMask):
         return mask
     if mask is not None:
         raise UsageError(
             "a structured ticket needs no callback: its model is physically smaller",
             where=f"TicketCallback({type(ticket).__name__} with a {type(mask).__name__})",
-            todo="train what tombola.load(folder) or ticket.model(num_labels=...) gives, without a callback",
+            todo="train what ticket.model(num_labels=...) gives, itself and without a callback; "
+            "its trained model is what tombola.load(folder) gives",
         )
     raise UsageError(
         f"a {type(ticket).__name__} is no ticket",
