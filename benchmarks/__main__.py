@@ -45,7 +45,7 @@ def main() -> None:
     # Heavy imports only now: threads are read from the environment when torch is loaded.
     import torch
 
-    from benchmarks import fine_tuning, fixed_mask, gemm_roof, help_time, mask_on_disk, report
+    from benchmarks import fine_tuning, fixed_mask, gemm_roof, help_time, importance, mask_on_disk, report
     from benchmarks.setting import Setting
 
     torch.set_num_threads(chosen.threads)
@@ -78,12 +78,18 @@ def main() -> None:
         measured.append(fine_tuning.measure(one))
     say("fixed mask")
     own = fixed_mask.alone(setting, 2 * few)
+    scores_section = (
+        importance.section(precisions, say, pairs=1, base_pairs=0)
+        if chosen.quick
+        else importance.section(precisions, say)
+    )
     say("profiles")
     profiles = "\n\n".join(gemm_roof.profiles(one, steps=1 if chosen.quick else 3) for one in precisions)
     sections = [
         *(fine_tuning.section(times) for times in measured),
         *(fine_tuning.trainer_section(times) for times in measured),
         fixed_mask.section(own, measured),
+        scores_section,
         disk_section,
         help_section,
         gemm_roof.section(roofs, [(t, fine_tuning.widths(t.setting)) for t in measured], profiles),

@@ -13,7 +13,7 @@ from benchmarks.timing import alternating, median_interval
 from benchmarks.ways import WAYS, parametrise
 from benchmarks.worker import Worker
 
-from benchmarks import fine_tuning, fixed_mask, gemm_roof, help_time, mask_on_disk, report
+from benchmarks import fine_tuning, fixed_mask, gemm_roof, help_time, importance, mask_on_disk, report
 from tombola.masks.weight_mask import WeightMask
 
 
@@ -100,6 +100,7 @@ def test_the_page_shows_every_row(setting: Setting, tmp_path: Path) -> None:
         fine_tuning.trainer_section(times),
         fixed_mask.section(fixed_mask.alone(setting, 2), [times]),
         mask_on_disk.section(setting, (0.5,)),
+        importance.section([setting], lambda _: None, pairs=2, base_pairs=0, lengths=(8,)),
         gemm_roof.section(roofs, [(times, fine_tuning.widths(setting))], profiles),
     ]
     path = tmp_path / "RESULTS.md"
