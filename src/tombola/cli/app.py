@@ -13,7 +13,7 @@ import sys
 import typer
 
 from tombola import __version__
-from tombola.cli import find, inspecting, listing, quickstart, store, study, verify
+from tombola.cli import bench, export, find, inspecting, listing, quickstart, store, study, verify
 from tombola.errors import TombolaError
 
 app = typer.Typer(
@@ -44,6 +44,8 @@ def root(
 app.command("quickstart")(quickstart.quickstart)
 app.command("find")(find.find)
 app.command("verify")(verify.verify)
+app.command("bench")(bench.bench)
+app.command("export")(export.export)
 app.command("study")(study.study)
 app.command("recipes")(listing.recipes)
 app.command("inspect")(inspecting.inspect_ticket)

@@ -76,7 +76,8 @@ def inputs_of(model: nn.Module, tokenizer: Any = None) -> Inputs:
             f"the model reads {main}, neither text nor pictures", where=type(model).__name__
         )
     taken = inspect.signature(model.forward).parameters
-    given = _TEXT if tokenizer is None else tuple(tokenizer.model_input_names)
+    typed = (getattr(config, "type_vocab_size", None) or 0) > 1
+    given = (_TEXT if typed else _TEXT[:2]) if tokenizer is None else tuple(tokenizer.model_input_names)
     names = tuple(name for name in _TEXT if name in taken and name in given)
     return Inputs(
         names=names,

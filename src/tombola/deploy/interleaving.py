@@ -1,7 +1,7 @@
 """Measuring fairly: one after the other in alternating order, and never a ratio without its interval.
 
-Machines get slower and faster by more than models differ. What is compared is therefore measured in the same moments, and
-the interval of a ratio is drawn from the pairs: a resample holds both times of a moment or neither.
+Machines get slower and faster by more than models differ. What is compared is therefore measured in the same moments,
+and the interval of a ratio is drawn from the pairs: a resample holds both times of a moment or neither.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Measured latency and throughput: several models on the same made-up batches, in turns (DESIGN 7).
 
-Nothing here is derived from counts of operations. The first model is the reference: the others' ratios are theirs ÷ its.
+Nothing here is derived from counts of operations. The first model is the reference: a ratio is another's
+time ÷ its time.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 
 from tombola.deploy.inputs import Inputs, inputs_of
 from tombola.deploy.interleaving import Ratio, Timing, interleaved, ratio_of_medians
-from tombola.deploy.surroundings import Surroundings, surroundings
+from tombola.deploy.surroundings import LIBRARIES, Surroundings, surroundings
 from tombola.errors import UsageError, nearest
 
 #: A module, or anything that is called with a batch (an onnxruntime session, say).
@@ -70,13 +71,21 @@ class LatencyTable:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON; what follows from the seconds stands there for readers, and is not read back."""
+        """Plain JSON; what follows from the seconds (``rows``: medians) is there for readers, and not read back."""
         return {
             "names": list(self.names),
             "reference": self.reference,
             "repeats": self.repeats,
             "warm_up": self.warm_up,
             "surroundings": self.surroundings.to_json(),
+            "rows": [
+                {
+                    "batch": cell.batch,
+                    "length": cell.length,
+                    **{f"{name}_ms": 1e3 * timing.median for name, timing in cell.timings.items()},
+                }
+                for cell in self.cells
+            ],
             "cells": [self._cell_json(cell) for cell in self.cells],
         }
 
@@ -118,6 +127,7 @@ def latency(
     device: str = "cpu",
     precision: str = "fp32",
     inputs: Inputs | None = None,
+    libraries: tuple[str, ...] = LIBRARIES,
     seed: int = 0,
     clock: Callable[[], float] = time.perf_counter,
     told: Callable[[Cell], object] = lambda cell: None,
@@ -125,8 +135,8 @@ def latency(
     """Time ``models`` on the same made-up batches without padding, every batch size × every length.
 
     Modules are measured in evaluation mode with their weights in ``precision`` (copies where that takes one), and
-    are afterwards as they were. ``inputs`` says what callables read; modules say it themselves. ``told`` hears of
-    every cell as it is done.
+    are afterwards as they were. ``inputs`` says what callables read; modules say it themselves. ``libraries``:
+    whose versions the table names. ``told`` hears of every cell as it is done.
     """
     _check(models, batches, lengths, repeats, threads, device, precision)
     reads = inputs or _inputs_of(models)
@@ -147,7 +157,7 @@ def latency(
             )
             cells.append(Cell(batch, length, timings))
             told(cells[-1])
-    about = surroundings(device, threads, precision)
+    about = surroundings(device, threads, precision, libraries)
     return LatencyTable(tuple(models), tuple(cells), repeats, warm_up, about)
 
 

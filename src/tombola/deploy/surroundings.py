@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Self
 
-#: What did the arithmetic.
-LIBRARIES = ("torch", "transformers", "onnxruntime")
+#: What may have done the arithmetic.
+LIBRARIES = ("torch", "transformers")
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,10 @@ class Surroundings:
         return cls(**{item.name: value[item.name] for item in fields(cls)})
 
 
-def surroundings(device: str, threads: int, precision: str) -> Surroundings:
-    """What this process measures on."""
+def surroundings(
+    device: str, threads: int, precision: str, libraries: tuple[str, ...] = LIBRARIES
+) -> Surroundings:
+    """What this process measures on, and with which libraries."""
     import torch
 
     name = torch.cuda.get_device_name(0) if device == "cuda" else cpu_name()
@@ -50,7 +52,7 @@ def surroundings(device: str, threads: int, precision: str) -> Surroundings:
         threads=threads,
         precision=precision,
         python=platform.python_version(),
-        versions=versions_of(LIBRARIES),
+        versions=versions_of(libraries),
     )
 
 
