@@ -116,19 +116,28 @@ class StudyRecipe(Strict):
         return self.tasks[task] or TaskChoice()
 
     def recipe_of(self, task: str) -> Recipe:
-        """The task's own recipe (SPEC 2.4), changed by the study's ``training``, then by the task's."""
+        """The recipe of the task (SPEC 2.4, 3.4 by method), changed by the study's ``training``, then by the task's."""
         own_files = self.choice(task).data is not None
+        method = get_method(self.method).name
         merged = {
-            **make_recipe(None if own_files else task).to_json(),
+            **make_recipe(None if own_files else task, method=method).to_json(),
             **self.training,
             **self.choice(task).training,
         }
         return Recipe.from_json(merged)
 
-    def problem(self, task: str) -> Problem:
+    def subset_problem(self, task: str, share: float) -> Problem:
+        """The same task with a seeded share of the training data that the study gives it; smaller ones lie in larger
+        ones."""
+        whole = self.problem(task).task.train_examples
+        return self.problem(task, max_train=max(1, int(share * whole + 0.5)))
+
+    def problem(self, task: str, *, max_train: int | None = None) -> Problem:
         """One task of the study as every training of it needs it: reads the model and the records."""
         chosen = self.choice(task)
         named = {name: getattr(chosen, name) for name in TaskChoice.model_fields if name != "training"}
+        if max_train is not None:
+            named["max_train"] = max_train
         own_files = chosen.data is not None
         if not own_files:
             named["data_dir"] = chosen.data_dir or self.data_dir

@@ -51,6 +51,12 @@ STUDIES: dict[str, Kind] = {
             "tombola.studies.transfer",
             "TransferRecipe",
         ),
+        Kind(
+            "phases",
+            "how winning, random and losing super tickets score as heads and FFNs go",
+            "tombola.studies.phases",
+            "PhasesRecipe",
+        ),
     )
 }
 

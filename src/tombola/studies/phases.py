@@ -1,0 +1,83 @@
+"""The phases of super tickets (Super tickets: Figures 1, 4, 5, 7; SPEC 3.3, 3.6).
+
+For every task and seed a whole search: the full model, importance, and at every level the winning, the random and the
+losing ticket retrained from θ0. Score against remaining weight shows three phases: I up to the best level, II until
+winning tickets are no better than random ones, III after it. ``subsets`` repeats all of it on seeded shares of the
+training data (Figure 5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tombola.errors import RecipeError
+from tombola.plan.graph import Graph, unique
+from tombola.studies.artefact import Artefact
+from tombola.studies.searches import Planned
+from tombola.studies.study import Known, Plan
+from tombola.studies.super_recipe import SuperRecipe
+from tombola.studies.super_searches import SuperSearch, super_search
+
+KINDS = ("winning", "random", "losing")
+
+
+class PhasesRecipe(SuperRecipe):
+    """``kinds``: which tickets are trained; winning ones always are. ``subsets``: shares of the training data."""
+
+    kinds: tuple[Literal["winning", "random", "losing"], ...] = KINDS
+    subsets: tuple[float | str, ...] = ("100%",)
+
+    def check(self) -> None:
+        super().check()
+        if "winning" not in self.kinds or len(set(self.kinds)) < len(self.kinds):
+            raise RecipeError(
+                f"kinds are {', '.join(self.kinds) or 'none'}",
+                where="kinds",
+                todo="give winning, and random and losing to compare it with, each once",
+            )
+        if not self.shares or len(set(self.shares)) < len(self.shares):
+            raise RecipeError(
+                "the shares of the training data must be different, and at least one",
+                where="subsets",
+                todo="give 100%, or several such as [100%, 50%, 20%, 10%]",
+            )
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        return tuple(read_subset(share) for share in self.subsets)
+
+
+def read_subset(share: float | str) -> float:
+    """A share of the training data: as other shares are written, and 100 % besides."""
+    from tombola.masks.share import read_share
+
+    text = str(share).strip()
+    return 1.0 if text in ("1", "1.0", "100%", "100 %") else read_share(text, "subsets")
+
+
+@dataclass(frozen=True)
+class Phases:
+    """The study of one recipe; ``searches`` by task and share of the training data."""
+
+    recipe: PhasesRecipe
+    searches: dict[tuple[str, float], SuperSearch]
+
+    def plan(self, known: Known) -> Plan:
+        rows = tuple(row for found in self.searches.values() for row in found.every_row)
+        choices = unique(step for found in self.searches.values() for step in found.search.choices.values())
+        return Plan(Planned(rows, self.recipe.keep).graph + Graph(choices))
+
+    def artefacts(self, known: Known) -> tuple[Artefact, ...]:
+        from tombola.studies.phases_figures import artefacts
+
+        return artefacts(self, known)
+
+
+def make(recipe: PhasesRecipe) -> Phases:
+    searches = {}
+    for share in recipe.shares:
+        for task in recipe.tasks:
+            problem = recipe.problem(task) if share == 1 else recipe.subset_problem(task, share)
+            searches[task, share] = super_search(recipe, problem, recipe.kinds)
+    return Phases(recipe, searches)
