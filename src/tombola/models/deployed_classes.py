@@ -7,7 +7,7 @@ parent in full size, which costs nothing where weights are loaded, and shrink it
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from tombola.errors import CorruptArtifact, UnsupportedModel
@@ -17,9 +17,11 @@ from tombola.models.families import FAMILIES, family_of
 from tombola.models.surgery import shrink
 
 
-@lru_cache(maxsize=None)
+@cache
 def model_class(plain: type) -> Any:
     """``TombolaBertForSequenceClassification`` for transformers' ``BertForSequenceClassification``."""
+    if hasattr(plain, "full_class"):
+        return plain
     parent: Any = plain
     family = family_of(parent.config_class.model_type, where=parent.__name__)
 
@@ -43,7 +45,7 @@ def model_class(plain: type) -> Any:
     return named(Smaller, f"Tombola{parent.__name__}")
 
 
-@lru_cache(maxsize=None)
+@cache
 def classes_of(family: str) -> dict[Any, tuple[Any, ...]]:
     """Auto class -> our classes of a family, its default first; whatever transformers has, and no list of our own."""
     from transformers import CONFIG_MAPPING
@@ -68,7 +70,9 @@ def class_named(name: str, where: str = "") -> Any:
                 if made.__name__ == name:
                     return made
     raise UnsupportedModel(
-        f"no class is called {repr(name)[:80]}", where=where, todo="upgrade: pip install --upgrade tombola"
+        f"no class that tombola makes is called {repr(name)[:80]}",
+        where=where,
+        todo="classes are those that transformers' Auto classes know; a newer tombola or transformers may have more",
     )
 
 

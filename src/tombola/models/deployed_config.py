@@ -8,7 +8,7 @@ sentence: a loader that does not know tombola then fails at once, and says what 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from tombola.errors import CorruptArtifact
@@ -21,6 +21,9 @@ LOAD_WITH = "tombola.load"
 #: Stands where plain classes look for numbers. A zero would do for most of them, but a caller who sets another
 #: number (``from_pretrained(folder, num_attention_heads=12)``) would get past it; nobody gets past a sentence.
 ELSEWHERE = f"differs by layer: load with {LOAD_WITH}"
+#: The sizes of each layer. transformers' own ``per_layer_config`` means something else, and its Trainer reads every
+#: checkpoint's configuration as one of no family, which such a key would break.
+LAYERS = "layer_sizes"
 #: No size of a model comes near this; a stranger's file must not ask for the whole machine.
 LARGEST = 2**24
 #: What configurations call the width of an FFN; one of them is a field of every family's.
@@ -29,7 +32,7 @@ INNER_NAMES = ("intermediate_size", "hidden_dim", "n_inner")
 _SECTION = {"format", "base_model_type", "load_with", "full", "structure"}
 
 
-@lru_cache(maxsize=None)
+@cache
 def config_class_of(family: str) -> Any:
     """``TombolaBertConfig`` for ``"bert"``: transformers' configuration of the family, and which parts are left."""
     from transformers import CONFIG_MAPPING
@@ -38,7 +41,7 @@ def config_class_of(family: str) -> Any:
 
     class Smaller(parent):
         model_type = f"{PREFIX}{family}"
-        tombola: dict[str, Any] | None = None
+        tombola: Any = None
 
         def __init__(self, **settings: Any) -> None:
             uniform = uniform_settings(settings, family, type(self))
@@ -69,10 +72,10 @@ def smaller_config(plain: Any, mask: StructureMask) -> Any:
         "format": FORMAT,
         "base_model_type": family.model_type,
         "load_with": LOAD_WITH,
-        "full": {"num_attention_heads": settings[heads], "intermediate_size": settings[inner]},
+        "full": {"num_attention_heads": getattr(plain, heads), "intermediate_size": getattr(plain, inner)},
         "structure": mask.to_json(),
     }
-    settings["per_layer_config"] = _layers_of(mask, sizes.inner)
+    settings[LAYERS] = _layers_of(mask, sizes.inner)
     settings["attention_head_size"] = sizes.head_size
     config = chosen(**settings)
     config._attn_implementation = plain._attn_implementation
@@ -83,7 +86,14 @@ def uniform_settings(settings: Mapping[str, Any], family: str, config_class: Any
     """``config.json`` with the sizes of the full model at their usual places; refuses what cannot be meant."""
     section = _checked_section(settings.get("tombola"), family)
     mask = StructureMask.from_json(section["structure"], where="config.json: tombola: structure")
-    mask.check_leaves_something(where="config.json: tombola: structure")
+    if mask.removes_everything:
+        raise CorruptArtifact(
+            "the structure leaves no part of the model", where="config.json: tombola: structure"
+        )
+    if "per_layer_config" in settings:
+        raise CorruptArtifact(
+            f"the sizes of the layers stand in {LAYERS}, not in per_layer_config", where="config.json"
+        )
     for name, value in settings.items():
         if type(value) is int and abs(value) > LARGEST:
             raise CorruptArtifact(f"no model has a {str(name)[:40]} of {value}", where="config.json")
@@ -100,7 +110,7 @@ def uniform_settings(settings: Mapping[str, Any], family: str, config_class: Any
 
 
 #: Keys of the file that are not those of the full model's configuration.
-_REPLACED = {"per_layer_config", "num_attention_heads", "intermediate_size", "attention_head_size"}
+_REPLACED = {LAYERS, "num_attention_heads", "intermediate_size", "attention_head_size"}
 
 
 def named(made: Any, name: str) -> Any:
@@ -118,7 +128,6 @@ def _own_names(config_class: Any) -> tuple[str, str]:
 
 
 def _layers_of(mask: StructureMask, inner: int) -> list[dict[str, int]]:
-    """A list, on purpose: the dictionary of the same name that transformers reads means something else."""
     return [
         {"num_attention_heads": len(mask.kept_heads(layer)), "intermediate_size": inner if ffn else 0}
         for layer, ffn in enumerate(mask.ffns)
@@ -134,7 +143,7 @@ def _written(settings: dict[str, Any], config: Any) -> dict[str, Any]:
         heads: ELSEWHERE,
         inner: ELSEWHERE,
         "attention_head_size": sizes.head_size,
-        "per_layer_config": _layers_of(config.structure, sizes.inner),
+        LAYERS: _layers_of(config.structure, sizes.inner),
     }
 
 
@@ -188,15 +197,15 @@ def _check_sizes(config: Any, settings: Mapping[str, Any], family: Family) -> No
             f"attention_head_size is {repr(settings.get('attention_head_size'))[:40]}, not {sizes.head_size}",
             where="config.json",
         )
-    given, due = settings.get("per_layer_config"), _layers_of(mask, sizes.inner)
+    given, due = settings.get(LAYERS), _layers_of(mask, sizes.inner)
     if not isinstance(given, list) or len(given) != len(due):
         raise CorruptArtifact(
             f"the sizes of the {len(due)} layers are missing, or of another number of layers",
-            where="config.json: per_layer_config",
+            where=f"config.json: {LAYERS}",
         )
     for layer, (entry, expected) in enumerate(zip(given, due, strict=True)):
         if entry != expected:
             raise CorruptArtifact(
                 f"a layer is said to be {repr(entry)[:80]}, its structure leaves {expected}",
-                where=f"config.json: per_layer_config, layer {layer}",
+                where=f"config.json: {LAYERS}, layer {layer}",
             )
