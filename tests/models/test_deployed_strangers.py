@@ -182,7 +182,7 @@ def test_weights_of_removed_parts_and_missing_ones_are_refused(folder: Path):
     with pytest.raises(CorruptArtifact, match="absent, its configuration makes it 8×16"):
         load(weights(folder, without(QUERY)))
     name = "bert.encoder.layer.0.intermediate.dense.weight"
-    with pytest.raises(CorruptArtifact, match="makes it 8×16|makes it absent"):
+    with pytest.raises(CorruptArtifact, match="is 32×16, its configuration makes it absent"):
         load(weights(folder, put(name, value=torch.zeros(32, 16))))
 
 
