@@ -202,12 +202,11 @@ def verify(
         loaded = ticket
     else:
         folder, loaded = ticket, Ticket.from_pretrained(ticket)
-    return run_verification(plan_verify(loaded, folder, chosen), loaded, chosen, store, reporter)
+    return run_verification(plan_verify(loaded, folder, chosen), chosen, store, reporter)
 
 
 def run_verification(
     plan: VerificationPlan,
-    ticket: Ticket,
     settings: VerifySettings,
     store: Path | str | None = None,
     reporter: Reporter | None = None,
@@ -218,7 +217,7 @@ def run_verification(
 
     opened = Store(store or default_store())
     _run(plan.graph, opened, reporter, engine)
-    return _judged(plan, opened, ticket.mask.zeros, settings.criterion)
+    return _judged(plan, opened, settings.criterion)
 
 
 def find_and_verify(
@@ -232,15 +231,17 @@ def find_and_verify(
     from tombola.engine.store import Store
     from tombola.finding.outcome import tickets_of
     from tombola.masks.schedule import zeros_wanted
+    from tombola.verifying.claim import WeightClaim
     from tombola.verifying.verification import plan_verification
 
     opened = Store(store or default_store())
     sparsity, first = search.settings.sparsities[0], search.settings.seeds[0]
-    zeros = zeros_wanted(search.problem.model.prunable, sparsity)
+    prunable = search.problem.model.prunable
+    claim = WeightClaim(zeros_wanted(prunable, sparsity), prunable)
     tickets = dict.fromkeys(seeds, search.candidates[sparsity][first])
-    plan = plan_verification(search.problem, tickets, zeros)
+    plan = plan_verification(search.problem, tickets, claim)
     _run(search.graph + plan.graph, opened, reporter)
-    return tickets_of(search, opened.read_json, opened.path), _judged(plan, opened, zeros, criterion)
+    return tickets_of(search, opened.read_json, opened.path), _judged(plan, opened, criterion)
 
 
 def load(folder: Path | str) -> Any:
@@ -270,14 +271,13 @@ def _run(graph: Graph, store: Store, reporter: Reporter | None, engine: Engine |
     bring_about(graph, store, engine(graph, store) if engine else Inline(store), reporter)
 
 
-def _judged(plan: VerificationPlan, store: Store, zeros: int, criterion: str) -> Verification:
+def _judged(plan: VerificationPlan, store: Store, criterion: str) -> Verification:
     from tombola.verifying.criteria import parse
     from tombola.verifying.verification import judge
 
     return judge(
         plan,
         lambda step: store.read_json(step.out("metrics.json")),
-        zeros=zeros,
         fixed_mask=True,
         criterion=parse(criterion),
     )

@@ -165,3 +165,9 @@ def test_the_documented_method_is_what_one_shot_imp_plans():
     written = names["plan"](made_up_problem(), settings, 0)
     assert written[0.3].mask == plan("imp", sparsities=(0.3,), schedule="one_shot").candidates[0.3][0].mask
     assert written[0.3].start == plan("imp", sparsities=(0.3,), schedule="one_shot").candidates[0.3][0].start
+
+
+def test_a_training_that_may_stop_early_has_no_rewinding_point():
+    problem = made_up_problem(early_stopping=True)
+    with pytest.raises(RecipeError, match="may never reach its rewinding point"):
+        plan_search(problem, SearchSettings(rewind=0.5), get_method("imp"))

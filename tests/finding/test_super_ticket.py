@@ -33,7 +33,9 @@ def problem():
 
 
 def plan(levels=LEVELS, seeds=(0, 1), **settings):
-    return plan_search(problem(), SearchSettings(sparsities=levels, seeds=seeds, **settings), get_method("super"))
+    return plan_search(
+        problem(), SearchSettings(sparsities=levels, seeds=seeds, **settings), get_method("super")
+    )
 
 
 def test_a_level_removes_the_papers_numbers_of_heads_and_ffns():
@@ -161,7 +163,9 @@ def test_the_level_is_chosen_on_the_share_alone(tmp_path, monkeypatch):
 
 def test_ties_go_to_fewer_weights(tmp_path, monkeypatch):
     share, rest = selection_share(40, 0.25, 0)
-    found = chosen(tmp_path, monkeypatch, {"0": share, "0.1": share[:7] + rest, "0.3": share[3:], "0.2": share[:7]})
+    found = chosen(
+        tmp_path, monkeypatch, {"0": share, "0.1": share[:7] + rest, "0.3": share[3:], "0.2": share[:7]}
+    )
     assert found["chosen"] == 0.3
 
 
@@ -253,7 +257,17 @@ def test_budgets_are_read_as_they_are_typed(text, expected):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "latency", "params<=70", "params<=0", "speed<=0.5", "params@8x8<=0.5", "latency@0x8<=0.5", "params<=."]
+    "text",
+    [
+        "",
+        "latency",
+        "params<=70",
+        "params<=0",
+        "speed<=0.5",
+        "params@8x8<=0.5",
+        "latency@0x8<=0.5",
+        "params<=.",
+    ],
 )
 def test_what_is_no_budget_is_refused_with_examples(text):
     with pytest.raises(UsageError) as caught:

@@ -45,7 +45,8 @@ def find(
     ] = "0",
     scope: Annotated[str, typer.Option("--scope", help="Of random masks: global or layer.")] = "global",
     ffn_rule: Annotated[
-        str, typer.Option("--ffn-rule", help="How many FFNs go at a level: floor (the paper's text), authors.")
+        str,
+        typer.Option("--ffn-rule", help="How many FFNs go at a level: floor (the paper's text), authors."),
     ] = "floor",
     granularity: Annotated[
         str, typer.Option("--granularity", help="Of importance: example, token, or batch.")
@@ -59,7 +60,9 @@ def find(
     ] = False,
     budget: Annotated[
         str | None,
-        typer.Option("--budget", help='Best level within "params<=0.5", "latency<=0.7", "latency@8x128<=0.7".'),
+        typer.Option(
+            "--budget", help='Best level within "params<=0.5", "latency<=0.7", "latency@8x128<=0.7".'
+        ),
     ] = None,
     keep_pooler: Annotated[
         bool, typer.Option("--keep-pooler", help="Never prune the pooler, which a global ranking may empty.")

@@ -26,6 +26,8 @@ SETTINGS = {
 
 
 DEFAULT_OUT = Path("tickets/quickstart")
+#: Levels of the super ticket at the end: a smaller model that is really faster.
+LEVELS = (0.1, 0.2, 0.3, 0.4)
 #: Of the paper's criteria the one that three seeds can decide.
 CRITERION = "within_points:2"
 
@@ -41,8 +43,9 @@ def quickstart(
     store: options.StoreDir = None,
     as_json: options.Json = False,
 ) -> None:
-    """Find a winning ticket in a real pre-trained model, verify it, and say how to load it."""
+    """Find a winning ticket in a real pre-trained model, verify it; then a super ticket: a smaller, faster model."""
     from tombola import api
+    from tombola.cli import find_super
     from tombola.cli.find import load_line, refuse_existing
     from tombola.cli.printing import print_json, print_verification, verification_json
     from tombola.cli.progress import reporter
@@ -50,7 +53,8 @@ def quickstart(
 
     # The default folder is the quickstart's own: it may be run again.
     own = out == DEFAULT_OUT
-    refuse_existing([out], force or own)
+    smaller = out.with_name(f"{out.name}-super")
+    refuse_existing([out, smaller], force or own)
     chosen = options.read_seeds(seeds, None, default=3)
     recipe = api.make_recipe(
         SETTINGS["task"],
@@ -60,17 +64,18 @@ def quickstart(
     )
     numerics = api.make_numerics(SETTINGS["precision"], device, threads)
     data = DataOptions(max_train=SETTINGS["max_train"])
+    common = {
+        "task": SETTINGS["task"],
+        "seeds": chosen[:1],
+        "keep_pooler": SETTINGS["keep_pooler"],
+        "data": data,
+        "recipe": recipe,
+        "numerics": numerics,
+    }
     search = api.plan_find(
-        SETTINGS["model"],
-        task=SETTINGS["task"],
-        sparsities=(SETTINGS["sparsity"],),
-        seeds=chosen[:1],
-        schedule=SETTINGS["schedule"],
-        keep_pooler=SETTINGS["keep_pooler"],
-        data=data,
-        recipe=recipe,
-        numerics=numerics,
+        SETTINGS["model"], sparsities=(SETTINGS["sparsity"],), schedule=SETTINGS["schedule"], **common
     )
+    levels = api.plan_find(SETTINGS["model"], method="super", levels=LEVELS, **common)
     if not as_json:
         typer.echo(
             f"Searching a {SETTINGS['sparsity']:.0%} ticket in {SETTINGS['model']} on {SETTINGS['task']} "
@@ -80,9 +85,27 @@ def quickstart(
     with reporter() as watching:
         (ticket,), found = api.find_and_verify(search, chosen, CRITERION, store, watching)
     ticket.save_pretrained(out, force=force or own)
+    if not as_json:
+        typer.echo("")
+        print_verification(found)
+        typer.echo(
+            f"\nThe ticket is in {out}. Load it in Python:\n  import tombola\n  model = {load_line(out)}\n"
+        )
+        shares = ", ".join(f"{level:.0%}" for level in LEVELS)
+        typer.echo(f"Now a super ticket: {shares} of the heads and FFNs removed, the best level kept.")
+    with reporter() as watching:
+        super_found = api.run_super(levels, store, watching)
+    saved = find_super.save(super_found, levels, smaller, force=force or own)
+    report = smaller.with_name(f"{smaller.name}-report")
+    written = find_super.draw(super_found, report)
     if as_json:
-        print_json({"folder": str(out), "ticket": ticket.identity, "verification": verification_json(found)})
+        print_json(
+            {
+                "folder": str(out),
+                "ticket": ticket.identity,
+                "verification": verification_json(found),
+                "super": find_super.as_document(super_found, saved, smaller, written),
+            }
+        )
         return
-    typer.echo("")
-    print_verification(found)
-    typer.echo(f"\nThe ticket is in {out}. Load it in Python:\n  import tombola\n  model = {load_line(out)}")
+    find_super.tell(super_found, saved, smaller, report, {})

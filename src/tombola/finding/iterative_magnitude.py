@@ -77,6 +77,12 @@ def _rewinding_point(problem: Problem, settings: SearchSettings, dense: Step) ->
         return None
     if settings.rewind == 0.0:
         return Start()
+    if problem.recipe.early_stopping:
+        raise RecipeError(
+            "a training that may stop early may never reach its rewinding point",
+            where="rewind, early_stopping",
+            todo="rewind to 0 (θ0), or train without early stopping",
+        )
     step = round(float(settings.rewind) * problem.total_steps)
     if not 0 < step < problem.total_steps:
         raise RecipeError(

@@ -53,9 +53,7 @@ def read_budget(text: str) -> Budget:
             todo=f"give a share between 0 and 1: {examples}",
         )
     if kind == "params" and batch:
-        raise UsageError(
-            "the number of parameters has no batch", where="--budget", todo='give "params<=0.5"'
-        )
+        raise UsageError("the number of parameters has no batch", where="--budget", todo='give "params<=0.5"')
     if batch and not (int(batch) and int(length)):
         raise UsageError(f"a batch of {batch} x {length} is empty", where="--budget", todo=f"give {examples}")
     return Budget(kind, most, int(batch or 1), int(length or 128))  # type: ignore[arg-type]

@@ -45,9 +45,7 @@ class Method:
                     todo=f"leave it out, or use --method {' or '.join(readers)}",
                 )
 
-    def grid(
-        self, sparsities: Sequence[float] | None, levels: Sequence[float] | None
-    ) -> tuple[float, ...]:
+    def grid(self, sparsities: Sequence[float] | None, levels: Sequence[float] | None) -> tuple[float, ...]:
         """The sparsities, or the levels, that this method is asked for."""
         given, other, name = (
             (levels, sparsities, "levels") if self.levels else (sparsities, levels, "sparsity")

@@ -84,11 +84,15 @@ class SuperOutcome:
             "seeds": list(self.search.settings.seeds),
             "own_search_per_seed": True,
             "levels": [choice.chosen for choice in self.choices.values()],
-            "scores": {name: {metric: row("dev", metric) for metric in metrics} for name, row in rows.items()},
+            "scores": {
+                name: {metric: row("dev", metric) for metric in metrics} for name, row in rows.items()
+            },
             "summary": {name: summarize(row("dev", metrics[0])).to_json() for name, row in rows.items()},
             # Without the examples that the level was chosen on.
             "rest": {name: {metric: row("rest", metric) for metric in metrics} for name, row in rows.items()},
-            "rest_summary": {name: summarize(row("rest", metrics[0])).to_json() for name, row in rows.items()},
+            "rest_summary": {
+                name: summarize(row("rest", metrics[0])).to_json() for name, row in rows.items()
+            },
             "curve": self.curve(),
             "runs": {
                 "full": [step.identity for step in self.search.dense.values()],

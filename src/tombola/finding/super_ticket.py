@@ -54,7 +54,9 @@ def tickets(problem: Problem, settings: SearchSettings, seed: int, kind: Kind) -
             return structure(problem, scores, kept=kind, heads=heads, ffns=ffns, label=label)
 
     return {
-        level: Candidate(made(level, *parts_removed(problem, level, settings.ffn_rule)).out(STRUCTURE), Start())
+        level: Candidate(
+            made(level, *parts_removed(problem, level, settings.ffn_rule)).out(STRUCTURE), Start()
+        )
         for level in settings.sparsities
     }
 
@@ -81,4 +83,6 @@ def choose(
     rows = {0.0: full, **retrained}
     weights = {level: remaining_weight(problem, level, settings.ffn_rule) for level in rows}
     how = Selection(settings.select_share, settings.select_seed, settings.include_full)
-    return level_choice(problem, rows, weights, how, label=f"{problem.task.name}: choice of a level, seed {seed}")
+    return level_choice(
+        problem, rows, weights, how, label=f"{problem.task.name}: choice of a level, seed {seed}"
+    )

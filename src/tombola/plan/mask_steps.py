@@ -14,6 +14,7 @@ from tombola.masks.packing import load_mask, save_mask
 from tombola.masks.selection import lowest_pruned
 from tombola.masks.weight_mask import WeightMask
 from tombola.plan.materials import model_source
+from tombola.plan.structures import STRUCTURE
 from tombola.plan.workplace import Workplace
 from tombola.scores.magnitude import magnitude
 from tombola.streams import generator
@@ -61,7 +62,11 @@ def import_ticket(
             where=str(sources["ticket"]),
             todo="run the command again",
         )
-    _put_out(ticket.mask, parameters["shapes"], work)
+    if ticket.is_structured:
+        ticket.structure.check_against(parameters["heads_per_layer"], where=str(sources["ticket"]))
+        work.write_json(STRUCTURE, ticket.structure.to_json())
+        return
+    _put_out(ticket.weight_mask, parameters["shapes"], work)
     if ticket.start_state is not None:
         work.write_tensors("start.safetensors", ticket.start_state)
 

@@ -7,13 +7,14 @@ has another fingerprint: the same words must not mean two things.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tombola.errors import DataError, UnsupportedModel, UsageError
 from tombola.masks.structure_sizes import StructureSizes
+from tombola.models.families import FAMILIES
 from tombola.plan.facts_cache import Stamp, cache_folder, remembered, stamps_of
 from tombola.plan.problem import ModelFacts, Problem, TaskFacts
 
@@ -140,6 +141,9 @@ def problem(
     facts = task_facts(task, options)
     whole = model_facts(model, revision, facts, keep_pooler)
     _check_length(whole, recipe.max_length)
+    if FAMILIES[whole.family].head_dropout is None:
+        # The super tickets' recipe has one for every task, this family's heads have no place for it.
+        recipe = replace(recipe, head_dropout=None)
     return Problem(whole, facts, recipe, numerics)
 
 

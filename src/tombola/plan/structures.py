@@ -12,7 +12,7 @@ from tombola.errors import UnsupportedModel
 from tombola.masks.structure_mask import StructureMask
 from tombola.masks.structure_sizes import StructureSizes
 from tombola.plan.problem import Problem
-from tombola.plan.step import Ref, Step
+from tombola.plan.step import Step
 
 #: What a step that makes a structure puts out, and what a training that takes one reads.
 STRUCTURE = "structure.json"
@@ -60,9 +60,7 @@ def importance_scores(problem: Problem, trained: Step, *, granularity: str, seed
     )
 
 
-def structure(
-    problem: Problem, importance: Step, *, kept: Kept, heads: int, ffns: int, label: str
-) -> Step:
+def structure(problem: Problem, importance: Step, *, kept: Kept, heads: int, ffns: int, label: str) -> Step:
     """The ticket without ``heads`` heads and ``ffns`` FFNs: the least important ones, or (losing) the most."""
     return Step(
         kind="structure",
@@ -94,7 +92,12 @@ def random_structure(problem: Problem, *, heads: int, ffns: int, seed: int) -> S
 
 
 def level_choice(
-    problem: Problem, rows: Mapping[float, Step], weights: Mapping[float, float], how: Selection, *, label: str
+    problem: Problem,
+    rows: Mapping[float, Step],
+    weights: Mapping[float, float],
+    how: Selection,
+    *,
+    label: str,
 ) -> Step:
     """Score every level on the seeded share of dev, on the rest and on all of it, and choose the best by the share.
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from tombola.plan.problem import Problem
 from tombola.plan.step import Ref, Step
-from tombola.plan.structures import STRUCTURE
+from tombola.plan.structures import STRUCTURE, sizes_of
 
 Kind = Literal["pretrained", "reinit", "shuffled_layers", "shuffled_within", "weights", "state"]
 #: ``search`` finds masks, ``retrain`` evaluates them: other data order, other head, other dropout (SPEC 2.2).
@@ -148,12 +148,19 @@ def random_mask(
     )
 
 
-def ticket_import(problem: Problem, *, ticket: str, folder: str, revision: str | None = None) -> Step:
+def ticket_import(
+    problem: Problem, *, ticket: str, folder: str, revision: str | None = None, structured: bool = False
+) -> Step:
     """Bring a ticket's mask (and its θi, if it has one) into the store; ``ticket`` is its identity."""
+    about = (
+        {"heads_per_layer": list(sizes_of(problem).heads)}
+        if structured
+        else {"shapes": problem.model.listed_shapes}
+    )
     return Step(
         kind="import_ticket",
         version=1,
-        parameters={"ticket": ticket, "shapes": problem.model.listed_shapes},
+        parameters={"ticket": ticket, **about},
         sources={"ticket": folder, "revision": revision},
         label="the ticket's mask",
     )

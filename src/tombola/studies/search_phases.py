@@ -30,7 +30,13 @@ def phases_figure(outcome: SuperOutcome) -> Curves:
         name="phases",
         title=f"{problem.model.name} on {problem.task.name}: score of super tickets by their size",
         x_label="remaining weight, of all parameters",
-        panels=(Panel(problem.task.name, f"mean of {score}" if len(problem.task.metrics) > 1 else score,
-                      (winning,), (rows[0]["mean"], "full model")),),
+        panels=(
+            Panel(
+                problem.task.name,
+                f"mean of {score}" if len(problem.task.metrics) > 1 else score,
+                (winning,),
+                (rows[0]["mean"], "full model"),
+            ),
+        ),
         notes=(f"{rows[0]['n']} seeds, each a whole search; development set",),
     )
