@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from benchmarks.setting import wait_for
+from tombola.deploy.interleaving import alternating
+
+__all__ = ["alternating", "many", "median_interval", "seconds_of", "spread"]
 
 
 def seconds_of(work: Callable[[], object], device: str = "cpu") -> float:
@@ -23,11 +26,6 @@ def many(work: Callable[[], object], times: int, device: str = "cpu", warm_up: i
     for _ in range(warm_up):
         work()
     return [seconds_of(work, device) for _ in range(times)]
-
-
-def alternating(names: Sequence[str], turn: int) -> Sequence[str]:
-    """A B C in one turn, C B A in the next: who comes first has no advantage."""
-    return names if turn % 2 == 0 else names[::-1]
 
 
 def median_interval(values: Sequence[float], seed: int = 0) -> tuple[float, float, float]:

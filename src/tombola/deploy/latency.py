@@ -71,21 +71,13 @@ class LatencyTable:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON; what follows from the seconds (``rows``: medians) is there for readers, and not read back."""
+        """Plain JSON; what follows from the seconds is there for readers, and not read back."""
         return {
             "names": list(self.names),
             "reference": self.reference,
             "repeats": self.repeats,
             "warm_up": self.warm_up,
             "surroundings": self.surroundings.to_json(),
-            "rows": [
-                {
-                    "batch": cell.batch,
-                    "length": cell.length,
-                    **{f"{name}_ms": 1e3 * timing.median for name, timing in cell.timings.items()},
-                }
-                for cell in self.cells
-            ],
             "cells": [self._cell_json(cell) for cell in self.cells],
         }
 
