@@ -243,6 +243,11 @@ def test_doubtful_label_columns(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="'n/a' is not a number, though nearly all") as caught:
         load(labelled(tmp_path / "a.csv", [*almost, "n/a"]))
     assert caught.value.where.endswith("row 101")
+    with pytest.raises(DataError, match="'n/a' is not a number, though nearly all") as caught:
+        load(labelled(tmp_path / "few.csv", [*([0.5, 1.0, 1.5] * 10), "n/a"]))
+    assert caught.value.where.endswith("row 32")
+    classes = load(labelled(tmp_path / "classes.csv", [*([0, 1] * 15), "unknown", "unknown"]))
+    assert classes.task.labels == ("0", "1", "unknown")
     with pytest.raises(DataError, match="30 different labels in 30 rows"):
         load(labelled(tmp_path / "b.csv", [f"name {n}" for n in range(30)]))
     forced = load(labelled(tmp_path / "c.csv", [f"n{n % 30}" for n in range(59)]), kind="classification")

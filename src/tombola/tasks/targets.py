@@ -94,9 +94,17 @@ def class_name(value: Any, numeric: bool) -> str:
 
 def _refuse_doubtful(table: Table, column: str, numbers: Sequence[bool], names: set[str]) -> None:
     """Almost only numbers, or almost as many classes as rows: a mistake, not a task."""
-    if len(names) <= MOST_WHOLE_NUMBER_CLASSES or all(numbers):
+    if all(numbers):
         return
-    if sum(numbers) >= 0.9 * len(numbers):
+    few = len(names) <= MOST_WHOLE_NUMBER_CLASSES
+    mostly_numbers = sum(numbers) >= 0.9 * len(numbers)
+    # One "n/a" among 0.5, 1.0, 1.5 must not turn scores into classes; 0, 1, "unknown" may well be classes.
+    pointed = any(
+        number and not _is_whole(value) for number, value in zip(numbers, table.columns[column], strict=True)
+    )
+    if few and not (mostly_numbers and pointed):
+        return
+    if mostly_numbers:
         position = numbers.index(False)
         raise DataError(
             f"the label {table.columns[column][position]!r} is not a number, though nearly all others are",
