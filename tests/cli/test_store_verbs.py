@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 from tests.engine import toy_steps
@@ -67,6 +68,20 @@ def test_show_of_no_run_or_of_several_says_what_to_do(root):
         store(root, "show", "zz")
     with pytest.raises(UsageError, match="3 runs begin with"):
         store(root, "show", "")
+
+
+@pytest.mark.parametrize("verb", [("ls",), ("show", "ab"), ("verify",), ("gc",), ("mirror", "mlflow:x")])
+def test_looking_at_a_folder_makes_no_store_of_it(tmp_path, verb):
+    (tmp_path / "notes.txt").write_text("not a store")
+    for place in (tmp_path, tmp_path / "mistyped"):
+        with pytest.raises(UsageError, match="there is no store here"):
+            store(place, *verb)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_store_may_lack_what_comes_back(root):
+    shutil.rmtree(root / "index")
+    assert "3 finished" in store(root, "ls").output
 
 
 def test_verify_answers_by_its_exit_status_and_sets_aside(root):

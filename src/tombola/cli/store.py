@@ -9,6 +9,8 @@ import typer
 from tombola.cli import options
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tombola.engine.store import Run, Store
 
 app = typer.Typer(
@@ -226,10 +228,18 @@ def size(count: int) -> str:
     return f"{number:.1f} TB"
 
 
-def _opened(store: Any) -> Store:
+def _opened(store: Path | None) -> Store:
+    """The store that is there: to look at a mistyped folder must not make a store of it."""
     from tombola import api
-    from tombola.engine.store import Store
+    from tombola.engine.store import PARTS, Store
+    from tombola.errors import UsageError
 
+    if store is not None and not any((store.expanduser() / part).is_dir() for part in PARTS):
+        raise UsageError(
+            "there is no store here",
+            where=str(store),
+            todo="check --store or TOMBOLA_STORE; `tombola find` and `tombola study` make one where they are told to",
+        )
     return Store(store or api.default_store())
 
 
