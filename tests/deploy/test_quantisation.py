@@ -1,4 +1,4 @@
-"""Scoring an ONNX model on a development set, and whose set that is; tests/cli/test_export.py has the real int8 file."""
+"""Scoring an ONNX model on a development set, and whose set it is; tests/cli/test_export.py makes a real int8 file."""
 
 from __future__ import annotations
 
