@@ -5,18 +5,21 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import transformers
+from tests.tickets import name_again, structured_ticket
 from tests.tiny import random_batch, random_model, write_tokenizer
 
 import tombola
 import tombola.auto
-from tombola.errors import CorruptArtifact, UsageError
+from tombola.errors import CorruptArtifact, MaskMismatch, UsageError
 from tombola.masks.structure_mask import StructureMask
+from tombola.models.anatomy import anatomy_of
 from tombola.models.deployed import smaller
 
 YES, NO = True, False
@@ -283,3 +286,21 @@ def test_load_fetches_a_smaller_model_from_a_hub(folder: Path, monkeypatch: pyte
     ):
         assert any(fnmatch.fnmatch(name, pattern) for pattern in asked[1:]), name
     assert not any(fnmatch.fnmatch("pytorch_model.bin", pattern) for pattern in asked[1:])
+
+
+@pytest.mark.parametrize("class_name", ["BertForSequenceClassification", "BertForMaskedLM"])
+def test_load_gives_the_model_in_a_tickets_folder(class_name: str, tmp_path: Path):
+    full = random_model(class_name, "bert")
+    model = {**structured_ticket().model, "sizes": asdict(anatomy_of(full).structure_sizes)}
+    ticket, small = structured_ticket(mask=CUT, model=model), smaller(full, CUT)
+    place = ticket.save_pretrained(tmp_path / "ticket", model=small)
+    loaded = tombola.load(place)
+    assert type(loaded) is type(small)
+    assert all(torch.equal(weight, small.state_dict()[name]) for name, weight in loaded.state_dict().items())
+
+    other = StructureMask(((NO, YES, YES, NO), (NO,) * 4), (NO, YES))
+    smaller(full, other).save_pretrained(place / "model")
+    for name in ("config.json", "model.safetensors"):
+        name_again(place, f"model/{name}")
+    with pytest.raises(MaskMismatch, match="other parts than the ticket keeps"):
+        tombola.load(place)

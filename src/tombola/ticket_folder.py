@@ -43,7 +43,8 @@ MODEL_FILES = [
     f"{MODEL}/*.safetensors",
     f"{MODEL}/*.txt",
     "config.json",
-    "model*.safetensors*",
+    "model*.safetensors",
+    "model.safetensors.index.json",
 ]
 #: Files that hubs and version control put beside a ticket.
 HARMLESS = (".gitattributes", ".gitignore", ".git", ".cache", "LICENSE", "LICENSE.txt", "LICENSE.md")
