@@ -7,6 +7,7 @@ from tests.problems import made_up_problem
 
 from tombola.errors import UsageError
 from tombola.plan.trainings import Candidate, Start, dense_training, random_mask
+from tombola.verifying.claim import WeightClaim
 from tombola.verifying.controls import CONTROLS
 from tombola.verifying.criteria import match_or_exceed, within_points
 from tombola.verifying.verification import judge, plan_verification
@@ -16,7 +17,9 @@ TICKET = Candidate(random_mask(PROBLEM, zeros=50, seed=77).out("mask.safetensors
 
 
 def planned(against=("full", "random"), seeds=(0, 1, 2)):
-    return plan_verification(PROBLEM, dict.fromkeys(seeds, TICKET), 50, against)
+    return plan_verification(
+        PROBLEM, dict.fromkeys(seeds, TICKET), WeightClaim(50, PROBLEM.model.prunable), against
+    )
 
 
 def metrics(plan, scores, zeros=50):
@@ -76,10 +79,10 @@ def test_an_unknown_control_names_the_nearest():
 def test_yes_when_the_criterion_holds_and_the_sparsity_is_real():
     plan = planned()
     scores = {"full": [80, 81, 82], "ticket": [79.5, 80.5, 81.5], "random": [70, 70, 71]}
-    found = judge(plan, metrics(plan, scores), zeros=50, fixed_mask=True, criterion=within_points(2))
+    found = judge(plan, metrics(plan, scores), fixed_mask=True, criterion=within_points(2))
     assert found.winning
     assert found.said.startswith("YES")
-    assert found.measured_sparsity == 0.5
+    assert (found.measure, found.claimed, found.measured) == ("sparsity", 0.5, 0.5)
     random = found.row("random").against_ticket
     assert random is not None
     assert random.difference.mean == pytest.approx((9.5 + 10.5 + 10.5) / 3)
@@ -89,7 +92,7 @@ def test_yes_when_the_criterion_holds_and_the_sparsity_is_real():
 def test_no_when_the_criterion_fails():
     plan = planned()
     scores = {"full": [80, 81, 82], "ticket": [79.5, 80.5, 81.5], "random": [70, 70, 71]}
-    found = judge(plan, metrics(plan, scores), zeros=50, fixed_mask=True, criterion=match_or_exceed())
+    found = judge(plan, metrics(plan, scores), fixed_mask=True, criterion=match_or_exceed())
     assert not found.winning
     assert found.said.startswith("NO")
 
@@ -98,9 +101,7 @@ def test_no_when_the_weights_are_less_sparse_than_claimed():
     """Trap 10: the sparsity is counted in the trained weights."""
     plan = planned()
     scores = {"full": [80, 81, 82], "ticket": [90, 90, 91], "random": [70, 70, 71]}
-    found = judge(
-        plan, metrics(plan, scores, zeros=49), zeros=50, fixed_mask=True, criterion=within_points(2)
-    )
+    found = judge(plan, metrics(plan, scores, zeros=49), fixed_mask=True, criterion=within_points(2))
     assert not found.winning
     assert "not as sparse" in found.said
 
@@ -108,7 +109,7 @@ def test_no_when_the_weights_are_less_sparse_than_claimed():
 def test_a_degenerate_task_is_flagged():
     plan = planned()
     scores = {"full": [50, 49, 50], "ticket": [50, 50, 50], "random": [50, 50, 50]}
-    found = judge(plan, metrics(plan, scores), zeros=50, fixed_mask=True, criterion=within_points(2))
+    found = judge(plan, metrics(plan, scores), fixed_mask=True, criterion=within_points(2))
     assert found.degenerate
     assert "degenerate" in found.said
 
@@ -116,6 +117,6 @@ def test_a_degenerate_task_is_flagged():
 def test_one_seed_cannot_be_judged_by_a_standard_deviation():
     plan = planned(seeds=(0,))
     scores = {"full": [80], "ticket": [90], "random": [70]}
-    found = judge(plan, metrics(plan, scores), zeros=50, fixed_mask=True)
+    found = judge(plan, metrics(plan, scores), fixed_mask=True)
     assert not found.winning
     assert "no standard deviation" in found.said

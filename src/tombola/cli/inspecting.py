@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tombola.cli import options
+
+if TYPE_CHECKING:
+    from tombola.ticket import Ticket
 
 
 def inspect_ticket(
@@ -14,30 +17,19 @@ def inspect_ticket(
     revision: options.Revision = None,
     as_json: options.Json = False,
 ) -> None:
-    """Show a ticket: where it came from, how sparse each matrix is, what was measured."""
+    """Show a ticket: where it came from, what it keeps of each matrix or layer, what was measured."""
     from tombola.cli.printing import print_json, print_table
     from tombola.ticket import Ticket
 
     loaded = Ticket.from_pretrained(ticket, revision=revision)
-    mask = loaded.mask
     if as_json:
-        print_json(
-            {
-                "identity": loaded.identity,
-                "sparsity": mask.sparsity,
-                "zeros": mask.zeros,
-                "prunable": mask.size,
-                "per_tensor": {name: mask.sparsity_of(name) for name in mask.names},
-                "model": loaded.model,
-                "task": loaded.task,
-                "method": loaded.method,
-                "settings": loaded.settings,
-                "start": loaded.start,
-                "results": loaded.results,
-            }
-        )
+        print_json(_as_json(loaded))
         return
+    # A structured ticket draws its layers itself.
     typer.echo(str(loaded))
+    if loaded.is_structured:
+        return
+    mask = loaded.weight_mask
     shapes = mask.shapes
     print_table(
         ("matrix", "shape", "sparsity"),
@@ -46,3 +38,26 @@ def inspect_ticket(
             for name in mask.names
         ],
     )
+
+
+def _as_json(ticket: Ticket) -> dict[str, Any]:
+    about = {
+        "identity": ticket.identity,
+        "model": ticket.model,
+        "task": ticket.task,
+        "method": ticket.method,
+        "settings": ticket.settings,
+        "start": ticket.start,
+        "results": ticket.results,
+        "about": ticket.about,
+    }
+    if ticket.is_structured:
+        return {**about, **ticket.amount, "structure": ticket.structure.to_json()}
+    mask = ticket.weight_mask
+    return {
+        **about,
+        "sparsity": mask.sparsity,
+        "zeros": mask.zeros,
+        "prunable": mask.size,
+        "per_tensor": {name: mask.sparsity_of(name) for name in mask.names},
+    }

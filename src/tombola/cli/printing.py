@@ -44,7 +44,7 @@ def print_verification(found: Verification) -> None:
     metrics = list(found.rows[0].summaries)
     columns = [
         "",
-        "sparsity",
+        found.measure,
         *metrics,
         "median",
         "best",
@@ -58,7 +58,8 @@ def print_verification(found: Verification) -> None:
         f"{len(found.seeds)} seeds ({', '.join(map(str, found.seeds))}), {what}; majority class {found.majority:.1f}"
     )
     print(
-        f"sparsity claimed {found.claimed_sparsity:.4%}, counted in the trained weights {found.measured_sparsity:.4%}"
+        f"{found.measure} claimed {found.claimed:.4%}, counted in the trained weights {found.measured:.4%}"
+        + (f" ({found.note})" if found.note else "")
     )
     notes = {row.against_ticket.interval.note for row in found.rows if row.against_ticket}
     for note in sorted(notes - {""}):
@@ -73,7 +74,7 @@ def print_verification(found: Verification) -> None:
 
 def _cells(row: Row, metrics: Sequence[str]) -> list[str]:
     summary = row.summaries[metrics[0]]
-    cells = [row.name, f"{row.sparsity:.1%}", *(row.summaries[metric].text() for metric in metrics)]
+    cells = [row.name, f"{row.measured:.1%}", *(row.summaries[metric].text() for metric in metrics)]
     cells += [f"{summary.median:.1f}", f"{summary.best:.1f}"]
     against = row.against_ticket
     if against is None:
@@ -85,7 +86,8 @@ def _cells(row: Row, metrics: Sequence[str]) -> list[str]:
 
 
 def verification_json(found: Verification) -> dict[str, Any]:
-    """The whole verification as plain JSON."""
+    """The whole verification as plain JSON; sizes stand under the name of what they are."""
+    measure = found.measure.replace(" ", "_")
     return {
         "winning": found.winning,
         "said": found.said,
@@ -95,7 +97,7 @@ def verification_json(found: Verification) -> dict[str, Any]:
         "criterion": found.criterion,
         "degenerate": found.degenerate,
         "majority": found.majority,
-        "sparsity": {"claimed": found.claimed_sparsity, "measured": found.measured_sparsity},
+        measure: {"claimed": found.claimed, "measured": found.measured},
         "decisions": {
             name: decision if isinstance(decision, str) else asdict(decision)
             for name, decision in found.decisions.items()
@@ -103,7 +105,7 @@ def verification_json(found: Verification) -> dict[str, Any]:
         "rows": [
             {
                 "name": row.name,
-                "sparsity": row.sparsity,
+                measure: row.measured,
                 "scores": {metric: list(values) for metric, values in row.scores.items()},
                 "summaries": {metric: summary.to_json() for metric, summary in row.summaries.items()},
                 "ticket_minus_row": None if row.against_ticket is None else row.against_ticket.to_json(),

@@ -17,7 +17,8 @@ def verify(
     against: Annotated[
         str,
         typer.Option(
-            "--against", help="full,random,random-per-layer,reinit,shuffle,shuffle-within,magnitude."
+            "--against",
+            help="full,random,reinit,shuffle,shuffle-within; of weight tickets also random-per-layer,magnitude.",
         ),
     ] = "full,random",
     criterion: Annotated[
@@ -103,7 +104,7 @@ def verify(
     if api.same_data(loaded, plan.problem) is False:
         typer.echo("tombola: note: these are not the records that the ticket was found on", err=True)
     with reporter() as watching:
-        found = api.run_verification(plan, loaded, settings, store, watching, running)
+        found = api.run_verification(plan, settings, store, watching, running)
     if as_json:
         print_json(verification_json(found))
     else:

@@ -13,6 +13,7 @@ from tombola.plan.problem import Problem
 from tombola.plan.trainings import Candidate, Start, ticket_import
 from tombola.tasks.task import DataOptions, get_task
 from tombola.training.recipe import Numerics, Recipe
+from tombola.verifying.claim import Claim, StructureClaim, WeightClaim
 from tombola.verifying.criteria import parse
 from tombola.verifying.verification import VerificationPlan, plan_verification
 
@@ -45,7 +46,13 @@ def plan_verify(ticket: Ticket, folder: Path | str, settings: VerifySettings) ->
             todo="give more seeds (--seeds 5), or another criterion (--criterion within_points:2)",
         )
     whole = problem_of(ticket, settings)
-    imported = ticket_import(whole, ticket=ticket.identity, folder=str(folder), revision=settings.revision)
+    imported = ticket_import(
+        whole,
+        ticket=ticket.identity,
+        folder=str(folder),
+        revision=settings.revision,
+        structured=ticket.is_structured,
+    )
     start = Start()
     if ticket.start_state is not None:
         start = Start(
@@ -54,9 +61,16 @@ def plan_verify(ticket: Ticket, folder: Path | str, settings: VerifySettings) ->
             head="kept" if any(name.startswith("head::") for name in ticket.start_state) else "fresh",
             first_step=int(ticket.start.get("step", 0)),
         )
-    candidate = Candidate(imported.out("mask.safetensors"), start)
-    tickets = dict.fromkeys(settings.seeds, candidate)
-    return plan_verification(whole, tickets, ticket.mask.zeros, settings.against)
+    claim = claim_of(ticket, whole)
+    tickets = dict.fromkeys(settings.seeds, Candidate(imported.out(claim.output), start))
+    return plan_verification(whole, tickets, claim, settings.against)
+
+
+def claim_of(ticket: Ticket, problem: Problem) -> Claim:
+    """What a ticket says of its own size, to be counted in the weights that are trained."""
+    if ticket.is_structured:
+        return StructureClaim.of(ticket.structure, ticket.sizes)
+    return WeightClaim(ticket.weight_mask.zeros, problem.model.prunable)
 
 
 def problem_of(ticket: Ticket, settings: VerifySettings) -> Problem:
@@ -100,7 +114,7 @@ def problem_of(ticket: Ticket, settings: VerifySettings) -> Problem:
         data,
         recipe,
         numerics,
-        keep_pooler=not set(ticket.model.get("optional", ())) & set(ticket.mask.names),
+        keep_pooler=not ticket.is_structured and not _prunes_optional(ticket),
     )
     if whole.model.fingerprint != ticket.model["fingerprint"]:
         raise MaskMismatch(
@@ -115,8 +129,25 @@ def problem_of(ticket: Ticket, settings: VerifySettings) -> Problem:
             where=f"config.json of {model}",
             todo="give the base model of the ticket with --model",
         )
-    ticket.mask.check_against({name: tuple(shape) for name, shape in whole.model.shapes.items()})
+    _check_mask(ticket, whole)
     return whole
+
+
+def _prunes_optional(ticket: Ticket) -> bool:
+    return bool(set(ticket.model.get("optional", ())) & set(ticket.weight_mask.names))
+
+
+def _check_mask(ticket: Ticket, problem: Problem) -> None:
+    """The mask is about this model, and a structured ticket's shares follow from this model's sizes."""
+    if not ticket.is_structured:
+        shapes = problem.model.shapes
+        ticket.weight_mask.check_against({name: tuple(shape) for name, shape in shapes.items()})
+    elif ticket.sizes != problem.model.sizes:
+        raise MaskMismatch(
+            "the ticket says other sizes of its full model than this model has, so its remaining weight is not true",
+            where=f"model.sizes of the ticket, {problem.model.name}",
+            todo="give the base model of the ticket with --model, or ask whoever made the ticket",
+        )
 
 
 def precision_of(ticket: Ticket) -> str:

@@ -6,29 +6,27 @@ standard deviations are different things (SPEC 1) and the verdict says which one
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tombola.plan.graph import Graph
 from tombola.plan.problem import Problem
 from tombola.plan.step import Step
 from tombola.plan.trainings import Candidate, dense_training, retraining
+from tombola.verifying.claim import Claim, Metrics
 from tombola.verifying.controls import CONTROLS, check_controls
 from tombola.verifying.criteria import CRITERIA, Criterion, Decision, degenerate, within_one_std
 from tombola.verifying.significance import Comparison, compare
 from tombola.verifying.summary import Summary, summarize
 
-Metrics = Mapping[str, Any]
-#: A kept weight may happen to be exactly 0 after training; more of them than this share are no accident.
-ACCIDENTAL_ZEROS = 1e-4
-
 
 @dataclass(frozen=True)
 class VerificationPlan:
-    """``rows[name][seed]``: the trainings of ``full``, ``ticket`` and every control."""
+    """``rows[name][seed]``: the trainings of ``full``, ``ticket`` and every control of the size that is claimed."""
 
     problem: Problem
+    claim: Claim
     rows: Mapping[str, Mapping[int, Step]]
 
     @property
@@ -43,7 +41,8 @@ class Row:
     name: str
     scores: Mapping[str, tuple[float, ...]]
     summaries: Mapping[str, Summary]
-    sparsity: float
+    #: counted in its trained weights, in the claim's measure, the mean of its runs
+    measured: float
     #: ticket − this row, paired by seed, on the primary metric; None for the ticket itself
     against_ticket: Comparison | None
     runs: tuple[str, ...]
@@ -56,8 +55,12 @@ class Verification:
     metric: str
     seeds: tuple[int, ...]
     fixed_mask: bool
-    claimed_sparsity: float
-    measured_sparsity: float
+    #: what the next two are: a sparsity, or a remaining weight
+    measure: str
+    claimed: float
+    measured: float
+    #: how the two are to be compared; empty where they are plainly equal
+    note: str
     rows: tuple[Row, ...]
     criterion: str
     decisions: Mapping[str, Decision | str]
@@ -73,11 +76,11 @@ class Verification:
 def plan_verification(
     problem: Problem,
     tickets: Mapping[int, Candidate],
-    zeros: int,
+    claim: Claim,
     against: tuple[str, ...] = ("full", "random"),
 ) -> VerificationPlan:
     """Trainings of the full model, the ticket of each seed, and the controls, for the seeds of ``tickets``."""
-    check_controls(against)
+    check_controls(against, claim)
     rows: dict[str, dict[int, Step]] = {
         "full": {seed: dense_training(problem, seed) for seed in tickets},
         "ticket": {
@@ -89,34 +92,31 @@ def plan_verification(
         if name != "full":
             rows[name] = {
                 seed: retraining(
-                    problem, CONTROLS[name](problem, ticket, zeros, seed), seed, f"{name}, seed {seed}"
+                    problem, CONTROLS[name](problem, ticket, claim, seed), seed, f"{name}, seed {seed}"
                 )
                 for seed, ticket in tickets.items()
             }
-    return VerificationPlan(problem, rows)
+    return VerificationPlan(problem, claim, rows)
 
 
 def judge(
     plan: VerificationPlan,
     metrics_of: Callable[[Step], Metrics],
     *,
-    zeros: int,
     fixed_mask: bool,
     criterion: Criterion | None = None,
 ) -> Verification:
     """Read the trainings' metrics and answer: is this a winning ticket?"""
     criterion = criterion or within_one_std()
-    problem = plan.problem
+    problem, claim = plan.problem, plan.claim
     metric = problem.task.metrics[0]
     seeds = tuple(plan.rows["ticket"])
     found = {name: [metrics_of(step) for step in by_seed.values()] for name, by_seed in plan.rows.items()}
     ticket = [float(metrics["dev"][metric]) for metrics in found["ticket"]]
     full = [float(metrics["dev"][metric]) for metrics in found["full"]]
-    rows = tuple(_row(name, found[name], plan.rows[name], problem, ticket) for name in plan.rows)
-    claimed = zeros / problem.model.prunable
-    measured = {int(metrics["sparsity"]["zeros"]) for metrics in found["ticket"]}
-    most = zeros + ACCIDENTAL_ZEROS * problem.model.prunable
-    sparsity_holds = all(zeros <= count <= most for count in measured)
+    rows = tuple(_row(name, found[name], plan, ticket) for name in plan.rows)
+    measured = [claim.measured(metrics) for metrics in found["ticket"]]
+    claim_holds = all(claim.holds(metrics) for metrics in found["ticket"])
     decisions = _decisions(full, ticket, criterion)
     decision = decisions[str(criterion)]
     holds = isinstance(decision, Decision) and decision.holds
@@ -125,32 +125,31 @@ def judge(
         metric=metric,
         seeds=seeds,
         fixed_mask=fixed_mask,
-        claimed_sparsity=claimed,
-        measured_sparsity=max(measured, key=lambda count: abs(count - zeros)) / problem.model.prunable,
+        measure=claim.measure,
+        claimed=claim.claimed,
+        measured=max(measured, key=lambda share: abs(share - claim.claimed)),
+        note=claim.note,
         rows=rows,
         criterion=str(criterion),
         decisions=decisions,
         degenerate=lost,
         majority=problem.task.majority,
-        winning=holds and sparsity_holds,
-        said=_verdict(holds, sparsity_holds, lost, decision, metric),
+        winning=holds and claim_holds,
+        said=_verdict(holds, None if claim_holds else claim.broken, lost, decision, metric),
     )
 
 
-def _row(
-    name: str, found: list[Metrics], steps: Mapping[int, Step], problem: Problem, ticket: list[float]
-) -> Row:
-    scores = {
-        metric: tuple(float(metrics["dev"][metric]) for metrics in found) for metric in problem.task.metrics
-    }
-    primary = scores[problem.task.metrics[0]]
+def _row(name: str, found: list[Metrics], plan: VerificationPlan, ticket: list[float]) -> Row:
+    names = plan.problem.task.metrics
+    scores = {metric: tuple(float(metrics["dev"][metric]) for metrics in found) for metric in names}
+    primary = scores[names[0]]
     return Row(
         name=name,
         scores=scores,
         summaries={metric: summarize(values) for metric, values in scores.items()},
-        sparsity=sum(metrics["sparsity"]["zeros"] for metrics in found) / len(found) / problem.model.prunable,
+        measured=statistics.mean(plan.claim.measured(metrics) for metrics in found),
         against_ticket=None if name == "ticket" else compare(ticket, primary),
-        runs=tuple(step.identity for step in steps.values()),
+        runs=tuple(step.identity for step in plan.rows[name].values()),
     )
 
 
@@ -163,10 +162,10 @@ def _decisions(full: list[float], ticket: list[float], chosen: Criterion) -> dic
     }
 
 
-def _verdict(holds: bool, sparsity_holds: bool, lost: bool, decision: Decision | str, metric: str) -> str:
+def _verdict(holds: bool, broken: str | None, lost: bool, decision: Decision | str, metric: str) -> str:
     reason = decision if isinstance(decision, str) else decision.said
-    if not sparsity_holds:
-        return "NO: the weights are not as sparse as the ticket claims"
+    if broken is not None:
+        return f"NO: {broken}"
     if lost:
         prefix = "YES by the letter" if holds else "NO"
         return (
