@@ -20,6 +20,7 @@ from tombola.tasks.task import DataOptions
 VERSIONS = {
     **{"train": 3, "prune": 1, "random_mask": 1, "import_ticket": 1},
     **{"importance": 1, "structure": 1, "random_structure": 1, "choose_level": 1},
+    **{"decompose": 1, "predict": 1},
 }
 
 

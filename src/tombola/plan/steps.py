@@ -44,4 +44,6 @@ STEPS: dict[str, StepKind] = {
     "structure": StepKind(1, _of("tombola.plan.structure_steps", "structure")),
     "random_structure": StepKind(1, _of("tombola.plan.structure_steps", "random_structure")),
     "choose_level": StepKind(1, _of("tombola.plan.structure_steps", "choose_level")),
+    "decompose": StepKind(1, _of("tombola.plan.decomposition_step", "decompose")),
+    "predict": StepKind(1, _of("tombola.plan.predict_step", "predict")),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 from matplotlib.lines import Line2D
@@ -30,6 +31,9 @@ COLOURS = ("#0072B2", "#E69F00", "#000000", "#D55E00", "#CC79A7", "#009E73", "#5
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 DASHES = ("-", (0, (5, 1.6)), (0, (1.2, 1.4)), (0, (5, 1.4, 1.2, 1.4)))
 LEVEL_COLOUR = "#666666"
+#: Shades of a panel's regions, in their order: pale, so that lines and bands stay what is seen.
+SHADES = ("#dff0e4", "#fbf0d4", "#f8e0da")
+REGION_COLOUR, REGION_SIZE = "#555555", 8
 LEVEL_DASHES = ((0, (4, 3)), (0, (1, 2)), (0, (6, 2, 1, 2)))
 GRID_COLOUR = "#e2e5e9"
 TITLE_SIZE, LABEL_SIZE, TICK_SIZE = 9.5, 9, 8
@@ -58,6 +62,7 @@ def draw_curves(curves: Curves) -> Figure:
     columns = COLUMNS.get(len(panels), MOST_COLUMNS)
     frame_width, frame_height = FRAMES[columns]
     across = _x_ticks([x for panel in panels for curve in panel.curves for x in curve.x], frame_width)
+    ends = (across.high, across.low) if curves.x_falls else (across.low, across.high)
     upward = [_y_ticks(panel) for panel in panels]
     titles = [wrapped(panel.title, TITLE_SIZE, frame_width, bold=True) for panel in panels]
     y_labels = [wrapped(panel.y_label, LABEL_SIZE, frame_height) for panel in panels]
@@ -86,7 +91,8 @@ def draw_curves(curves: Curves) -> Figure:
     for i, panel in enumerate(panels):
         x, y = left + (i % columns) * pitch, tops[i // columns]
         axes = sheet.axes(x, y, frame_width, frame_height)
-        _prepare(axes, across, upward[i])
+        _prepare(axes, across, upward[i], ends)
+        _shade(axes, panel, across, frame_width)
         for curve in panel.curves:
             _draw_curve(axes, curve, looks[curve.label])
         if panel.level is not None:
@@ -150,8 +156,8 @@ def _draw_sample(look: dict[str, Any], page: Axes, x: float, y: float) -> None:
     page.add_line(Line2D([x, x + SAMPLE / 2, x + SAMPLE], [y] * 3, markevery=[1], **look))
 
 
-def _prepare(axes: Axes, across: Ticks, upward: Ticks) -> None:
-    axes.set_xlim(across.low, across.high)
+def _prepare(axes: Axes, across: Ticks, upward: Ticks, ends: tuple[float, float]) -> None:
+    axes.set_xlim(*ends)
     axes.set_ylim(upward.low, upward.high)
     axes.set_xticks(across.places, across.labels)
     axes.set_yticks(upward.places, upward.labels)
@@ -160,6 +166,27 @@ def _prepare(axes: Axes, across: Ticks, upward: Ticks) -> None:
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color("#888888")
+
+
+def _shade(axes: Axes, panel: Panel, across: Ticks, width: float) -> None:
+    """Regions behind everything else, each with its name at its upper edge."""
+    for region, shade in zip(panel.regions, cycle(SHADES), strict=False):
+        low = across.low if region.low is None else region.low
+        high = across.high if region.high is None else region.high
+        axes.axvspan(low, high, color=shade, linewidth=0, zorder=0)
+        # A narrow region at the end of the axis keeps its name inside the frame.
+        half = text_width(region.label, REGION_SIZE, bold=True) / 2 / width * (across.high - across.low)
+        axes.text(
+            min(max((low + high) / 2, across.low + half), across.high - half),
+            0.985,
+            region.label,
+            size=REGION_SIZE,
+            color=REGION_COLOUR,
+            ha="center",
+            va="top",
+            weight="bold",
+            transform=axes.get_xaxis_transform(),
+        )
 
 
 def _draw_curve(axes: Axes, curve: Curve, look: dict[str, Any]) -> None:
@@ -198,7 +225,9 @@ def _y_ticks(panel: Panel) -> Ticks:
     for curve in panel.curves:
         for mean, std in zip(curve.mean, curve.std, strict=True):
             values += [mean - (std or 0), mean + (std or 0)]
-    return _ticks(*_ends(values, 0.06), 5, "")
+    low, high = _ends(values, 0.06)
+    # The names of regions stand above the lines.
+    return _ticks(low, high + (high - low) * 0.1 if panel.regions else high, 5, "")
 
 
 def _ends(values: Sequence[float], margin: float) -> tuple[float, float]:

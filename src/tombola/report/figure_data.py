@@ -7,36 +7,44 @@ import io
 from typing import TYPE_CHECKING, Any
 
 from tombola.report.tables import RUN_DIGITS, plain_value
-from tombola.studies.artefact import Curves, Heatmap
+from tombola.studies.artefact import Bars, Curves
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tombola.studies.artefact import Curve, Panel
+    from tombola.studies.artefact import BarPanel, Curve, Figure, Heatmap, Panel
 
 CURVES_HEADER = ("panel", "curve", "x", "mean", "std", "runs")
 HEATMAP_HEADER = ("row", "column", "value", "dark", "row count", "runs")
+BARS_HEADER = ("panel", "bar", "value", "low", "high", "runs")
 
 
-def to_csv(figure: Curves | Heatmap) -> str:
+def to_csv(figure: Figure) -> str:
     """RFC 4180, full precision, empty where there is no number."""
     written = io.StringIO(newline="")
     writer = csv.writer(written)
     if isinstance(figure, Curves):
         writer.writerow(CURVES_HEADER)
         writer.writerows(_curves_rows(figure))
+    elif isinstance(figure, Bars):
+        writer.writerow(BARS_HEADER)
+        writer.writerows(_bars_rows(figure))
     else:
         writer.writerow(HEATMAP_HEADER)
         writer.writerows(_heatmap_rows(figure))
     return written.getvalue()
 
 
-def to_json(figure: Curves | Heatmap) -> dict[str, Any]:
+def to_json(figure: Figure) -> dict[str, Any]:
     """The whole figure: nothing is rounded, nothing left out."""
     common = {"name": figure.name, "title": figure.title, "notes": list(figure.notes)}
     if isinstance(figure, Curves):
         panels = [_panel_json(panel) for panel in figure.panels]
-        return {"kind": "curves", **common, "x_label": figure.x_label, "panels": panels}
+        # What is not said of a figure is not in its file: figures drawn before stay as they are.
+        falling = {"x_falls": True} if figure.x_falls else {}
+        return {"kind": "curves", **common, "x_label": figure.x_label, **falling, "panels": panels}
+    if isinstance(figure, Bars):
+        return {"kind": "bars", **common, "panels": [_bar_panel_json(panel) for panel in figure.panels]}
     return {
         "kind": "heatmap",
         **common,
@@ -55,7 +63,24 @@ def to_json(figure: Curves | Heatmap) -> dict[str, Any]:
 def _panel_json(panel: Panel) -> dict[str, Any]:
     level = {"value": plain_value(panel.level[0]), "label": panel.level[1]} if panel.level else None
     curves = [_curve_json(curve) for curve in panel.curves]
-    return {"title": panel.title, "y_label": panel.y_label, "level": level, "curves": curves}
+    regions = [{"label": region.label, "low": region.low, "high": region.high} for region in panel.regions]
+    named = {"regions": regions} if regions else {}
+    return {"title": panel.title, "y_label": panel.y_label, "level": level, "curves": curves, **named}
+
+
+def _bar_panel_json(panel: BarPanel) -> dict[str, Any]:
+    bars = [
+        {
+            "label": bar.label,
+            "value": plain_value(bar.value),
+            "text": bar.text,
+            "low": plain_value(bar.low),
+            "high": plain_value(bar.high),
+            "runs": list(bar.runs),
+        }
+        for bar in panel.bars
+    ]
+    return {"title": panel.title, "y_label": panel.y_label, "base": panel.base, "bars": bars}
 
 
 def _curve_json(curve: Curve) -> dict[str, Any]:
@@ -87,6 +112,13 @@ def _heatmap_rows(heatmap: Heatmap) -> Iterable[tuple[Any, ...]]:
         for j, column in enumerate(heatmap.column_labels):
             runs = _shortened(heatmap.runs[i][j]) if heatmap.runs else ""
             yield row, column, plain_value(heatmap.values[i][j]), int(heatmap.dark[i][j]), count, runs
+
+
+def _bars_rows(figure: Bars) -> Iterable[tuple[Any, ...]]:
+    for panel in figure.panels:
+        for bar in panel.bars:
+            numbers = (plain_value(number) for number in (bar.value, bar.low, bar.high))
+            yield panel.title, bar.label, *numbers, _shortened(bar.runs)
 
 
 def _plain(values: Iterable[float | None]) -> list[Any]:

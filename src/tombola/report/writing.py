@@ -17,13 +17,14 @@ from tombola.report.tables import (
     to_latex,
     to_markdown,
 )
-from tombola.studies.artefact import Table
+from tombola.report.zipped import zip_file
+from tombola.studies.artefact import Archive, Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from tombola.studies.artefact import Artefact, Curves, Heatmap
+    from tombola.studies.artefact import Artefact, Figure
 
 INDEX = "index"
 
@@ -46,6 +47,9 @@ def write_artefacts(
     for artefact in artefacts:
         if isinstance(artefact, Table):
             own, shown = table_files(artefact), to_markdown(artefact)
+            names = list(own)
+        elif isinstance(artefact, Archive):
+            own, shown = zip_file(artefact), _archive_markdown(artefact)
             names = list(own)
         else:
             own = data_files(artefact) if is_drawn(artefact, folder) else figure_files(artefact)
@@ -77,7 +81,12 @@ def table_files(table: Table) -> dict[str, bytes]:
     return {f"{table.name}.{kind}": text.encode() for kind, text in texts.items()}
 
 
-def _figure_markdown(figure: Curves | Heatmap) -> str:
+def _archive_markdown(archive: Archive) -> str:
+    listed = markdown_list([*(name for name, _ in archive.files), *archive.notes])
+    return f"### {markdown_escaped(archive.title)}\n\n{listed}\n"
+
+
+def _figure_markdown(figure: Figure) -> str:
     title = markdown_escaped(figure.title)
     return f"### {title}\n\n![{title}]({figure.name}.svg)\n"
 

@@ -1,4 +1,4 @@
-"""What a study gives: tables, curves and heatmaps as typed values. How they look is the report's business."""
+"""What a study gives: tables, figures and archives as typed values. How they look is the report's business."""
 
 from __future__ import annotations
 
@@ -45,6 +45,15 @@ class Curve:
 
 
 @dataclass(frozen=True)
+class Region:
+    """A stretch of a panel's x axis, shaded and named; None: to the end of the axis."""
+
+    label: str
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
 class Panel:
     """One plot of a figure. ``level`` is a horizontal reference such as the majority class, with its label."""
 
@@ -52,17 +61,20 @@ class Panel:
     y_label: str
     curves: tuple[Curve, ...]
     level: tuple[float, str] | None = None
+    regions: tuple[Region, ...] = ()
 
 
 @dataclass(frozen=True)
 class Curves:
-    """A figure of curves, a panel a task; ``x`` are shares (0.7), drawn as percent."""
+    """A figure of curves, a panel a task; ``x`` are shares (0.7), drawn as percent, falling to the right if
+    ``x_falls``."""
 
     name: str
     title: str
     x_label: str
     panels: tuple[Panel, ...]
     notes: tuple[str, ...] = ()
+    x_falls: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,4 +96,47 @@ class Heatmap:
     notes: tuple[str, ...] = ()
 
 
-Artefact = Table | Curves | Heatmap
+@dataclass(frozen=True)
+class Bar:
+    """One bar from 0, with what stands at its end; ``low`` and ``high`` are its error bar. None: no result."""
+
+    label: str
+    value: float | None
+    text: str
+    low: float | None = None
+    high: float | None = None
+    runs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class BarPanel:
+    """Bars of one quantity; ``base`` is where they stand."""
+
+    title: str
+    y_label: str
+    bars: tuple[Bar, ...]
+    base: float = 0.0
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A figure of bars: panels above each other, a bar a task in each."""
+
+    name: str
+    title: str
+    panels: tuple[BarPanel, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Archive:
+    """Files that belong together (a benchmark's submission), written as one zip; ``name`` is its stem."""
+
+    name: str
+    title: str
+    files: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...] = ()
+
+
+Figure = Curves | Heatmap | Bars
+Artefact = Table | Figure | Archive

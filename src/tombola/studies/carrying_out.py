@@ -11,7 +11,7 @@ from tombola.engine.protocol import Executor, Failed, Reporter
 from tombola.engine.scheduling import Policy, bring_about
 from tombola.engine.store import Store
 from tombola.plan.graph import Graph
-from tombola.plan.step import Step
+from tombola.plan.step import Ref, Step
 from tombola.studies.study import Plan, Study
 
 
@@ -20,15 +20,19 @@ class StoreKnows:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._read: dict[str, Mapping[str, Any]] = {}
+        self._read: dict[tuple[str, str], Any] = {}
 
     def metrics(self, step: Step) -> Mapping[str, Any] | None:
-        found = self._read.get(step.identity)
+        return self.json(step.out("metrics.json"))
+
+    def json(self, output: Ref) -> Any | None:
+        place = output.step.identity, output.output
+        found = self._read.get(place)
         if found is None:
-            actual = self._actual(step)
+            actual = self._actual(output.step)
             if not self._store.is_there(actual.identity):
                 return None
-            found = self._read[step.identity] = self._store.read_json(actual.out("metrics.json"))
+            found = self._read[place] = self._store.read_json(actual.out(output.output))
         return found
 
     def run(self, step: Step) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tombola.plan.problem import Problem
 from tombola.plan.step import Step
@@ -16,14 +17,21 @@ from tombola.verifying.summary import Summary, fixed, summarize
 #: One row of a table: the trainings of all seeds.
 BySeed = Mapping[int, Step]
 MISSING = Cell(None, "–")
+#: The mean of a task's metrics, which is its score for super tickets (SPEC 3.3).
+MEAN = "mean"
 
 
 @dataclass(frozen=True)
 class Measure:
-    """One number of a training: a metric on a split (MNLI has two development sets)."""
+    """One number of a training: a metric, or the mean of all, on a split (MNLI has two development sets)."""
 
     metric: str
     split: str = "dev"
+
+    def read(self, metrics: Mapping[str, Any]) -> float:
+        """Its value in a training's ``metrics.json``."""
+        found = metrics[self.split]
+        return float(sum(found.values()) / len(found) if self.metric == MEAN else found[self.metric])
 
     @property
     def name(self) -> str:
@@ -66,7 +74,7 @@ def scores(known: Known, row: BySeed, measure: Measure) -> Scores | None:
         metrics = known.metrics(step)
         if metrics is None:
             return None
-        values.append(float(metrics[measure.split][measure.metric]))
+        values.append(measure.read(metrics))
         runs.append(known.run(step))
     return Scores(tuple(values), tuple(runs))
 
@@ -117,8 +125,14 @@ def share_cell(share: float | None) -> Cell:
     return Cell(None, "none") if share is None else Cell(share, percent(share))
 
 
-def runs_table(known: Known, rows: list[tuple[str, str, float, Problem, BySeed]]) -> Table:
-    """Every run: task, row, sparsity and seed; the scores; the identity in the store."""
+def runs_table(
+    known: Known,
+    rows: Sequence[tuple[str, str, float, Problem, BySeed]],
+    *,
+    share: str = "sparsity",
+    when: str = "development set, last step",
+) -> Table:
+    """Every run: task, row, sparsity (or another ``share``) and seed; the scores; the identity in the store."""
     lines = []
     for task, name, sparsity, problem, row in rows:
         for seed, step in row.items():
@@ -138,5 +152,5 @@ def runs_table(known: Known, rows: list[tuple[str, str, float, Problem, BySeed]]
                     Cell(known.run(step), known.run(step)[:12], (known.run(step),)),
                 )
             )
-    columns = ("task", "row", "sparsity", "seed", "development set, last step", "run")
+    columns = ("task", "row", share, "seed", when, "run")
     return Table("runs", "Every run", columns, tuple(lines))

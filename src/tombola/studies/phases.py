@@ -14,6 +14,7 @@ from typing import Literal
 from tombola.errors import RecipeError
 from tombola.plan.graph import Graph, unique
 from tombola.studies.artefact import Artefact
+from tombola.studies.phases_evidence import Phased
 from tombola.studies.searches import Planned
 from tombola.studies.study import Known, Plan
 from tombola.studies.super_recipe import SuperRecipe
@@ -27,6 +28,8 @@ class PhasesRecipe(SuperRecipe):
 
     kinds: tuple[Literal["winning", "random", "losing"], ...] = KINDS
     subsets: tuple[float | str, ...] = ("100%",)
+    #: estimate both over the seeds at every level (Figure 1); one seed has none
+    bias_and_variance: bool = True
 
     def check(self) -> None:
         super().check()
@@ -65,8 +68,14 @@ class Phases:
 
     def plan(self, known: Known) -> Plan:
         rows = tuple(row for found in self.searches.values() for row in found.every_row)
-        choices = unique(step for found in self.searches.values() for step in found.search.choices.values())
-        return Plan(Planned(rows, self.recipe.keep).graph + Graph(choices))
+        choices = [step for found in self.searches.values() for step in found.search.choices.values()]
+        spreads = [step for one in self.phased(known) for step in one.decompositions]
+        more = unique([*choices, *(spreads if self.recipe.bias_and_variance else [])])
+        return Plan(Planned(rows, self.recipe.keep).graph + Graph(more))
+
+    def phased(self, known: Known) -> list[Phased]:
+        """Every search with what is known of it, the whole training data first."""
+        return [Phased(task, share, found, known) for (task, share), found in self.searches.items()]
 
     def artefacts(self, known: Known) -> tuple[Artefact, ...]:
         from tombola.studies.phases_figures import artefacts
@@ -76,7 +85,7 @@ class Phases:
 
 def make(recipe: PhasesRecipe) -> Phases:
     searches = {}
-    for share in recipe.shares:
+    for share in sorted(recipe.shares, reverse=True):
         for task in recipe.tasks:
             problem = recipe.problem(task) if share == 1 else recipe.subset_problem(task, share)
             searches[task, share] = super_search(recipe, problem, recipe.kinds)

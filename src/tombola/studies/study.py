@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tombola.plan.graph import Graph
-from tombola.plan.step import Step
+from tombola.plan.step import Ref, Step
 from tombola.studies.artefact import Artefact
 
 
@@ -21,6 +21,10 @@ class Known(Protocol):
 
     def metrics(self, step: Step) -> Mapping[str, Any] | None:
         """``metrics.json`` of a finished training, None while it is not done."""
+        ...
+
+    def json(self, output: Ref) -> Any | None:
+        """A JSON output of a step, None while it is not done."""
         ...
 
     def run(self, step: Step) -> str:
