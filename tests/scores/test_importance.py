@@ -3,78 +3,21 @@ and what it must not depend on (SPEC 3.1 and trap 5)."""
 
 from __future__ import annotations
 
-import json
 import random
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-import transformers
-from tests.tiny import SMALL, tiny_config
+from tests.scores.tiny_scoring import NUMERICS, ONLY_EAGER, TEXT, make_data, make_model, picked, values
 from torch import nn
 from torch.nn import functional as F
 
-from tombola.errors import (
-    CorruptArtifact,
-    DataError,
-    RecipeError,
-    TombolaError,
-    TrainingError,
-    UnsupportedModel,
-)
-from tombola.masks.structure_mask import StructureMask
 from tombola.models.anatomy import anatomy_of, backbone_of
 from tombola.models.families import FAMILIES
-from tombola.models.surgery import shrink
-from tombola.scores.importance import GRANULARITIES, Importance, importance
+from tombola.scores.importance import GRANULARITIES, importance
 from tombola.tasks.encoding import Encoded
 from tombola.training.recipe import Numerics
-
-TEXT = sorted(SMALL)
-#: transformers computes its attention in one way only.
-ONLY_EAGER = ("deberta-v2",)
-NUMERICS = Numerics()
-
-
-def make_model(family: str = "bert", labels: int = 3, attention: str | None = None, **config: Any) -> Any:
-    """Weights large enough that heads differ; dropout is on, and must not be felt."""
-    known = tiny_config(family, num_labels=labels, pad_token_id=0, **config)
-    for name in ("initializer_range", "initializer_cutoff_factor"):
-        if hasattr(known, name):
-            setattr(known, name, 0.3 if name == "initializer_range" else 2.0)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        return transformers.AutoModelForSequenceClassification.from_config(
-            known, attn_implementation=attention or ("eager" if family in ONLY_EAGER else "sdpa")
-        )
-
-
-def make_data(examples: int = 11, labels: int = 3, longest: int = 12) -> Encoded:
-    """Random ids and targets; as many lengths as there are examples allow."""
-    draw = np.random.default_rng(0)
-    lengths = draw.permutation(np.resize(np.arange(3, longest + 1), examples))
-    targets = draw.integers(0, labels, examples) if labels > 1 else draw.random(examples, np.float32) * 5
-    return Encoded(
-        ids=draw.integers(5, 60, int(lengths.sum())).astype(np.int32),
-        offsets=np.concatenate([[0], np.cumsum(lengths)]),
-        type_ids=None,
-        targets=targets,
-        max_length=16,
-        truncated=0,
-        pad_id=0,
-    )
-
-
-def picked(data: Encoded, rows: Any) -> Encoded:
-    pieces = [data.ids[data.offsets[row] : data.offsets[row + 1]] for row in rows]
-    offsets = np.concatenate([[0], np.cumsum([len(piece) for piece in pieces])])
-    return replace(data, ids=np.concatenate(pieces), offsets=offsets, targets=data.targets[list(rows)])
-
-
-def values(found: Importance) -> list[float]:
-    return [score for layer in found.heads for score in layer] + list(found.ffns)
 
 
 def one_loss(model: Any, data: Encoded, row: int) -> torch.Tensor:
@@ -319,137 +262,3 @@ def test_a_gpu_gives_the_cpus_values_twice(family: str, granularity: Any) -> Non
     )
     assert first == second
     assert values(first) == pytest.approx(values(on_cpu), rel=1e-3, abs=1e-5)
-
-
-# ── the result ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-FOUND = Importance(((3.0, 4.0), (0.0, 0.0), (0.0, 2e-200)), (0.5, 0.1, 7.0), "example", 9)
-
-
-def test_heads_are_normalised_within_their_layer() -> None:
-    assert FOUND.normalised_heads() == ((0.6, 0.8), (0.0, 0.0), (0.0, 1.0))
-
-
-def test_json_brings_back_the_same() -> None:
-    model = make_model()
-    for granularity in GRANULARITIES:
-        found = importance(model, make_data(4), NUMERICS, granularity=granularity, batch_size=2)
-        value = json.loads(json.dumps(found.to_json()))
-        assert ("batch_size" in value) == (granularity == "batch")
-        assert Importance.from_json(value) == found
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"heads": []},
-        {"heads": [[1.0], [1.0]]},
-        {"heads": [[1.0], [-1.0], [1.0]]},
-        {"heads": "one"},
-        {"heads": [[1.0], ["1"], [1.0]]},
-        {"ffns": [1.0, 2.0, float("nan")]},
-        {"ffns": [1.0, 2.0, True]},
-        {"ffns": None},
-        {"granularity": "sentence"},
-        {"granularity": "batch"},
-        {"batch_size": 3},
-        {"granularity": "batch", "batch_size": 0},
-        {"examples": 0},
-        {"examples": 1.5},
-        {"more": 1},
-    ],
-)
-def test_damaged_json_is_refused(change: dict[str, Any]) -> None:
-    with pytest.raises(CorruptArtifact) as caught:
-        Importance.from_json({**FOUND.to_json(), **change}, where="importance.json")
-    assert caught.value.where == "importance.json"
-
-
-def test_what_is_no_object_is_refused() -> None:
-    with pytest.raises(CorruptArtifact):
-        Importance.from_json([FOUND.to_json()])
-
-
-# ── what cannot be scored ─────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_loss_that_is_not_a_number_is_told_with_its_example() -> None:
-    model, data = make_model(labels=1), make_data(labels=1)
-    data.targets[[6, 9]] = np.nan
-    with pytest.raises(TrainingError, match="for 2 of 11 examples") as caught:
-        importance(model, data, NUMERICS, batch_size=4)
-    assert "example 6 " in caught.value.where
-
-
-@pytest.mark.parametrize(
-    ("changes", "error", "text"),
-    [
-        ({"targets": None}, DataError, "nothing to score"),
-        ({"offsets": np.zeros(1, np.int64), "targets": np.zeros(0, np.int64)}, DataError, "nothing to score"),
-        ({"targets": np.full(11, 3)}, DataError, "3 outputs and the targets are classes 3 to 3"),
-        ({"targets": np.full(11, -100)}, DataError, "classes -100"),
-        ({"targets": np.ones(11, np.float32)}, DataError, "3 outputs and the targets are numbers"),
-    ],
-)
-def test_data_that_do_not_fit_are_refused(changes: dict[str, Any], error: Any, text: str) -> None:
-    with pytest.raises(error, match=text):
-        importance(make_model(), replace(make_data(), **changes), NUMERICS)
-
-
-@pytest.mark.parametrize("settings", [{"granularity": "sentence"}, {"batch_size": 0}])
-def test_settings_out_of_range_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(RecipeError):
-        importance(make_model(), make_data(), NUMERICS, **settings)
-
-
-@pytest.mark.parametrize(
-    "mask",
-    [
-        StructureMask(((True, False), (True, True)), (True, True)),
-        StructureMask(((True, True), (True, True)), (True, False)),
-    ],
-)
-def test_a_model_that_lacks_parts_is_refused(mask: StructureMask) -> None:
-    model = make_model()
-    shrink(model, mask)
-    with pytest.raises(UnsupportedModel, match="lacks some"):
-        importance(model, make_data(2), NUMERICS)
-
-
-def test_a_structure_that_keeps_everything_is_whole() -> None:
-    model = make_model()
-    expected = importance(model, make_data(2), NUMERICS)
-    model.bert.tombola_structure = StructureMask.full((2, 2))
-    assert importance(model, make_data(2), NUMERICS) == expected
-
-
-def model_without_layers() -> nn.Module:
-    return make_model(num_hidden_layers=0)
-
-
-def backbone_alone() -> nn.Module:
-    return make_model().bert
-
-
-def language_model() -> nn.Module:
-    return transformers.AutoModelForMaskedLM.from_config(tiny_config())
-
-
-def chunked() -> nn.Module:
-    return make_model(chunk_size_feed_forward=1)
-
-
-@pytest.mark.parametrize(
-    ("make", "text"),
-    [
-        (model_without_layers, "no attention heads"),
-        (backbone_alone, "no logits"),
-        (language_model, "no logits"),
-        (chunked, "more than once"),
-        (lambda: nn.Linear(2, 2), "not known"),
-    ],
-)
-def test_a_model_that_cannot_be_scored_is_refused(make: Any, text: str) -> None:
-    with pytest.raises(TombolaError, match=text):
-        importance(make(), make_data(2), NUMERICS)

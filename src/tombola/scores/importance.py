@@ -99,7 +99,7 @@ def importance(
             where="granularity",
             todo=nearest(str(granularity), GRANULARITIES),
         )
-    from tombola.scores.gate_gradients import mean_gradients
+    from tombola.scores.importance_pass import mean_gradients
 
     heads, ffns = mean_gradients(model, data, numerics, granularity, batch_size)
     recorded = batch_size if granularity == "batch" else None
