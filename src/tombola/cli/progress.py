@@ -190,10 +190,15 @@ class Watched:
             )
 
     def _interrupted(self, *_: object) -> None:
-        if self._asked or not self._within_training:
+        if self._asked:
             raise KeyboardInterrupt
         self._asked = True
-        _say("stopping after this step …")
+        if self._within_training:
+            _say("stopping after this step …")
+            return
+        # Workers may need a while to end: better said than wondered about.
+        _say("stopping …")
+        raise KeyboardInterrupt
 
     def planned(self, pending: tuple[Step, ...], done: int) -> None:
         self._shown.planned(pending, done)
