@@ -133,6 +133,12 @@ def test_table_6_judges_each_metric_by_itself():
     assert lines == [["two", "accuracy", "50%"], ["two", "f1", "30%"]], "only tasks with two metrics"
 
 
+def test_without_a_task_of_two_metrics_there_is_no_table_6():
+    names = [artefact.name for artefact in existence(tasks=["one"]).artefacts(KNOWN)]
+    assert "table-6" not in names
+    assert "table-5" in names
+
+
 def test_further_development_sets_are_measures_of_their_own():
     known = Made(score)
     known.metrics = lambda step: {  # type: ignore[method-assign]

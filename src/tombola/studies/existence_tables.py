@@ -36,7 +36,8 @@ def artefacts(study: Existence, known: Known) -> tuple[Artefact, ...]:
     return (
         *(winning_table(study, known, criterion) for criterion in study.criteria),
         table_5(study, known),
-        table_6(study, known),
+        # Of tasks with one metric each there is nothing more to tell.
+        *(table for table in (table_6(study, known),) if table.rows),
         figure_11(study, known),
         comparisons(study, known),
         runs_table(known, rows),
