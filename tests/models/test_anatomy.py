@@ -325,6 +325,18 @@ def test_an_adapter_costs_at_most_80_lines():
         assert len((folder / f"{name.replace('-', '_')}.py").read_text().splitlines()) <= 80
 
 
+def test_the_page_shows_the_adapter_as_it_is():
+    package = Path(tombola.__file__).parent
+    page = (Path(__file__).parents[2] / "docs" / "add-a-family.md").read_text()
+    adapter = (package / "models" / "families" / "electra.py").read_text()
+    assert f"```python\n{adapter}```" in page
+    assert (
+        f"took {len(adapter.splitlines())}\nlines" in page
+        or f"took {len(adapter.splitlines())} lines" in page
+    )
+    assert all(f"`{name}`" in page for name in FAMILIES)
+
+
 def test_no_parameter_names_outside_the_adapters():
     """Trap 14: a string that spells a family's path (prose aside) belongs into models/families."""
     paths = {path for family in FAMILIES.values() for path in [*family.matrices.values(), family.pooler]}
