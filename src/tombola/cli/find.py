@@ -186,7 +186,7 @@ def find(
     for ticket, folder in zip(tickets, folders.values(), strict=True):
         trained = api.trained_model(search, ticket.settings["sparsity"], store) if with_model else None
         ticket.save_pretrained(folder, force=force, model=trained)
-        if ticket.mask.emptied:
+        if ticket.weight_mask.emptied:
             tell_emptied(ticket, folder)
     if as_json:
         print_json(
@@ -226,8 +226,8 @@ def verify_line(folder: Path, again: dict[str, object]) -> str:
 
 def tell_emptied(ticket: Ticket, folder: Path) -> None:
     """A matrix with next to no weights lets nothing through: often the reason for a ticket at chance level."""
-    names = ticket.mask.emptied
-    shares = ", ".join(f"{ticket.mask.sparsity_of(name):.1%} of {name}" for name in names)
+    names = ticket.weight_mask.emptied
+    shares = ", ".join(f"{ticket.weight_mask.sparsity_of(name):.1%} of {name}" for name in names)
     todo = "a lower sparsity"
     if set(names) & set(ticket.model.get("optional", ())):
         todo += ", or --keep-pooler"

@@ -19,6 +19,7 @@ from tombola.studies.evidence import BySeed, Measure, all_known, measures, prima
 from tombola.studies.recipe import Share, StudyRecipe, check_criteria, check_rows
 from tombola.studies.searches import Planned, searches
 from tombola.studies.study import Known, Plan
+from tombola.verifying.claim import WeightClaim
 from tombola.verifying.controls import CONTROLS
 from tombola.verifying.criteria import Criterion, parse
 
@@ -72,11 +73,12 @@ class Existence:
 
     def control_row(self, search: Search, name: str, sparsity: float) -> BySeed:
         """One control of the tickets at one sparsity, paired with them by seed."""
-        zeros = zeros_wanted(search.problem.model.prunable, sparsity)
+        prunable = search.problem.model.prunable
+        claim = WeightClaim(zeros_wanted(prunable, sparsity), prunable)
         return {
             seed: retraining(
                 search.problem,
-                CONTROLS[name](search.problem, candidate, zeros, seed),
+                CONTROLS[name](search.problem, candidate, claim, seed),
                 seed,
                 f"{name} at {sparsity:.0%}, seed {seed}",
             )

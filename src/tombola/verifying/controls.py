@@ -19,7 +19,7 @@ from tombola.errors import UsageError, nearest
 from tombola.plan.problem import Problem
 from tombola.plan.trainings import Candidate, Start
 from tombola.streams import derive
-from tombola.verifying.claim import Claim
+from tombola.verifying.claim import Claim, WeightClaim
 
 #: (problem, the ticket, what it claims of its size, seed) -> the control's mask and start
 Control = Callable[[Problem, Candidate, Claim, int], Candidate]
@@ -76,7 +76,7 @@ CONTROLS: dict[str, Control] = {
 }
 
 
-def check_controls(names: tuple[str, ...], claim: Claim) -> None:
+def check_controls(names: tuple[str, ...], claim: type[Claim] | Claim = WeightClaim) -> None:
     """Refuse a control nobody knows, or of no meaning here; ``full`` is the full model, always there."""
     for name in names:
         if name != "full" and name not in CONTROLS:
