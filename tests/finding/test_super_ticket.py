@@ -1,4 +1,4 @@
-"""Super tickets as plans and choices: exact sizes, shared dense runs, levels chosen on one share and told on another."""
+"""Super tickets as plans and choices: exact sizes, shared dense runs, levels chosen on a share of dev."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def test_a_budget_leaves_the_levels_that_fit():
         search, Budget("params", 0.7), lambda level: remaining_weight(search.problem, level, "floor")
     )
     assert fitting.settings.sparsities == (0.5, 0.6, 0.7, 0.8)
-    with pytest.raises(UsageError, match="no level fits params <= 0.1"):
+    with pytest.raises(UsageError, match=r"no level fits params <= 0\.1"):
         within(search, Budget("params", 0.1), lambda level: 1 - level)
 
 
