@@ -16,6 +16,7 @@ from tombola.models.resolve import resolve
 from tombola.plan.graph import Graph
 from tombola.plan.train_step import starting_model
 from tombola.plan.trainings import Start, dense_training, training
+from tombola.training import sparsity
 from tombola.verifying.controls import CONTROLS
 
 
@@ -58,6 +59,19 @@ def test_the_backbone_is_theta0_bitwise_and_training_leaves_theta0_alone(search,
     run(Graph((search.dense[0],)), Store(tmp_path))
     backbone = backbone_parameters(model_of(search.dense[0]))
     assert all(torch.equal(weight, before[name]) for name, weight in backbone.items())
+
+
+def test_the_sparsity_told_is_counted_in_the_trained_weights(search, tmp_path, monkeypatch):
+    """Trap 10: a mask that never reached the weights is not what is reported."""
+    store = Store(tmp_path)
+    ticket = search.retrained[0.3][0]
+    monkeypatch.setattr(sparsity, "FixedMask", lambda mask: sparsity.Dense())
+    run(Graph((ticket,)), store)
+    mask = store.read_json(ticket.inputs["mask"].step.out("mask.json"))
+    told = store.read_json(ticket.out("metrics.json"))["sparsity"]
+    assert mask["sparsity"] == pytest.approx(0.3, abs=0.01)
+    assert told["size"] == mask["size"]
+    assert told["share"] < 0.01
 
 
 def test_controls_start_elsewhere_but_with_the_same_head(search):
