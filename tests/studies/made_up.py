@@ -16,7 +16,8 @@ from tombola.plan.step import Ref, Step
 from tombola.studies.existence import Existence, ExistenceRecipe
 from tombola.studies.phases import Phases, PhasesRecipe
 from tombola.studies.recipe import validated
-from tombola.studies.super_searches import super_search
+from tombola.studies.super_grid import grid_search
+from tombola.studies.super_tables import SuperTables, SuperTablesRecipe
 from tombola.studies.transfer import Transfer, TransferRecipe
 
 METRICS = {
@@ -56,11 +57,16 @@ def transfer(**settings: Any) -> Transfer:
 def phases(**settings: Any) -> Phases:
     recipe = validated(PhasesRecipe, super_settings("phases", settings), "a test")
     searches = {
-        (task, share): super_search(recipe, smaller_problem(task, share), recipe.kinds)
-        for share in sorted(recipe.shares, reverse=True)
-        for task in recipe.tasks
+        (task, share): grid_search(recipe, smaller_problem(task, share), recipe.kinds)
+        for task, share in recipe.places
     }
     return Phases(recipe, searches)
+
+
+def super_tables(**settings: Any) -> SuperTables:
+    recipe = validated(SuperTablesRecipe, super_settings("super_tables", settings), "a test")
+    searches = {task: grid_search(recipe, smaller_problem(task)) for task in recipe.tasks}
+    return SuperTables(recipe, searches, {task: {} for task in recipe.tasks})
 
 
 def smaller_problem(task: str, share: float = 1.0) -> Problem:

@@ -107,6 +107,17 @@ def task_facts(name: str | None, options: DataOptions) -> TaskFacts:
     )
 
 
+def further_splits(task: TaskFacts) -> dict[str, dict[str, Any]]:
+    """The splits beside train and dev, test sets without labels among them: fingerprint and number of examples."""
+
+    def read() -> dict[str, Any]:
+        extra = _loaded(task.source).extra
+        return {name: {"fingerprint": it.fingerprint, "examples": len(it)} for name, it in extra.items()}
+
+    stamps = _stamps(task.source)
+    return remembered({"fact": "further splits", **task.source}, stamps, read) if stamps else read()
+
+
 def _read_task(source: Mapping[str, Any]) -> dict[str, Any]:
     """What only the records themselves can tell."""
     from tombola.tasks.metrics import majority_baseline

@@ -63,7 +63,8 @@ def measures(problem: Problem, known: Known, row: BySeed) -> tuple[Measure, ...]
     """Every measure of a task: the metrics on its development set, the first one on its further sets."""
     found = [Measure(metric) for metric in problem.task.metrics]
     metrics = next((known.metrics(step) for step in row.values()), None) or {}
-    further = [name for name in metrics if name.startswith("dev_")]
+    # dev_share and dev_rest are parts of the development set, told of trainings that stop early.
+    further = [name for name in metrics if name.startswith("dev_") and name not in ("dev_share", "dev_rest")]
     return (*found, *(Measure(problem.task.metrics[0], name) for name in sorted(further)))
 
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tombola.errors import RecipeError
+from tombola.errors import RecipeError, nearest
 from tombola.plan.graph import Graph, unique
 from tombola.studies.artefact import Artefact
 from tombola.studies.phases_evidence import Phased
 from tombola.studies.searches import Planned
 from tombola.studies.study import Known, Plan
+from tombola.studies.super_grid import GridSearch, grid_search
 from tombola.studies.super_recipe import SuperRecipe
-from tombola.studies.super_searches import SuperSearch, super_search
 
 KINDS = ("winning", "random", "losing")
 
@@ -28,6 +28,8 @@ class PhasesRecipe(SuperRecipe):
 
     kinds: tuple[Literal["winning", "random", "losing"], ...] = KINDS
     subsets: tuple[float | str, ...] = ("100%",)
+    #: the tasks that are searched on every share; all where none are named
+    subset_tasks: tuple[str, ...] = ()
     #: estimate both over the seeds at every level (Figure 1); one seed has none
     bias_and_variance: bool = True
 
@@ -45,6 +47,23 @@ class PhasesRecipe(SuperRecipe):
                 where="subsets",
                 todo="give 100%, or several such as [100%, 50%, 20%, 10%]",
             )
+
+        for name in self.subset_tasks:
+            if name not in self.tasks:
+                raise RecipeError(
+                    f"'{name}' is no task of this study",
+                    where="subset_tasks",
+                    todo=nearest(name, list(self.tasks)),
+                )
+
+    @property
+    def places(self) -> list[tuple[str, float]]:
+        """(task, share of its training data) of every search, the largest shares first."""
+        shares = sorted(self.shares, reverse=True)
+        smaller = self.subset_tasks or tuple(self.tasks)
+        return [
+            (task, share) for share in shares for task in self.tasks if share == shares[0] or task in smaller
+        ]
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -64,18 +83,22 @@ class Phases:
     """The study of one recipe; ``searches`` by task and share of the training data."""
 
     recipe: PhasesRecipe
-    searches: dict[tuple[str, float], SuperSearch]
+    searches: dict[tuple[str, float], GridSearch]
 
     def plan(self, known: Known) -> Plan:
-        rows = tuple(row for found in self.searches.values() for row in found.every_row)
-        choices = [step for found in self.searches.values() for step in found.search.choices.values()]
-        spreads = [step for one in self.phased(known) for step in one.decompositions]
+        phased = self.phased(known)
+        rows = tuple(row for one in phased for row in one.found.every_row)
+        trials = [step for grid in self.searches.values() for step in grid.trials]
+        choices = [step for one in phased for step in one.found.search.choices.values()]
+        spreads = [step for one in phased for step in one.decompositions]
         more = unique([*choices, *(spreads if self.recipe.bias_and_variance else [])])
-        return Plan(Planned(rows, self.recipe.keep).graph + Graph(more))
+        later = sum(grid.most_later for grid in self.searches.values() if grid.chosen(known) is None)
+        return Plan(Graph(unique(trials)) + Planned(rows, self.recipe.keep).graph + Graph(more), later)
 
     def phased(self, known: Known) -> list[Phased]:
-        """Every search with what is known of it, the whole training data first."""
-        return [Phased(task, share, found, known) for (task, share), found in self.searches.items()]
+        """Every search whose recipe is chosen, with what is known of it; the whole training data first."""
+        found = {place: grid.found(known) for place, grid in self.searches.items()}
+        return [Phased(*place, search, known) for place, search in found.items() if search is not None]
 
     def artefacts(self, known: Known) -> tuple[Artefact, ...]:
         from tombola.studies.phases_figures import artefacts
@@ -85,8 +108,7 @@ class Phases:
 
 def make(recipe: PhasesRecipe) -> Phases:
     searches = {}
-    for share in sorted(recipe.shares, reverse=True):
-        for task in recipe.tasks:
-            problem = recipe.problem(task) if share == 1 else recipe.subset_problem(task, share)
-            searches[task, share] = super_search(recipe, problem, recipe.kinds)
+    for task, share in recipe.places:
+        problem = recipe.problem(task) if share == 1 else recipe.subset_problem(task, share)
+        searches[task, share] = grid_search(recipe, problem, recipe.kinds)
     return Phases(recipe, searches)

@@ -21,7 +21,7 @@ REMAINING = "remaining weight, of all parameters"
 def artefacts(study: Phases, known: Known) -> tuple[Artefact, ...]:
     """Everything the study gives, in the order of the paper."""
     every = study.phased(known)
-    whole = [one for one in every if one.share == 1] or every
+    whole = [one for one in every if one.share == max(study.recipe.shares)]
     found: list[Artefact] = [phases_figure(study, whole)]
     several = [one for one in whole if len(one.measures) > 1]
     if several:
@@ -29,7 +29,8 @@ def artefacts(study: Phases, known: Known) -> tuple[Artefact, ...]:
     if study.recipe.bias_and_variance and len(study.recipe.seeds) > 1:
         found += [spread_figure(study, whole, known, what) for what in SPREAD]
     if len(study.recipe.shares) > 1:
-        found += [subsets_figure(study, every, task) for task in study.recipe.tasks]
+        smaller = study.recipe.subset_tasks or tuple(study.recipe.tasks)
+        found += [subsets_figure(study, every, task) for task in smaller]
     rows = [
         (one.title, name, level, one.found.problem, row)
         for one in every

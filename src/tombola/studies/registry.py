@@ -57,6 +57,12 @@ STUDIES: dict[str, Kind] = {
             "tombola.studies.phases",
             "PhasesRecipe",
         ),
+        Kind(
+            "super_tables",
+            "full models against super tickets, task by task, and the submission to GLUE",
+            "tombola.studies.super_tables",
+            "SuperTablesRecipe",
+        ),
     )
 }
 

@@ -6,14 +6,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from tombola.finding.methods import get_method
-from tombola.finding.search import Search, plan_search
+from tombola.finding.search import Search
 from tombola.finding.super_ticket import Kind, parts_removed, remaining_weight, tickets
 from tombola.plan.problem import Problem
 from tombola.plan.structures import sizes_of
 from tombola.plan.trainings import retraining
 from tombola.studies.evidence import BySeed
-from tombola.studies.super_recipe import SuperRecipe
 
 
 @dataclass(frozen=True)
@@ -66,9 +64,3 @@ class SuperSearch:
             }
             for level in self.levels
         }
-
-
-def super_search(
-    recipe: SuperRecipe, problem: Problem, kinds: tuple[Kind, ...] = ("winning",)
-) -> SuperSearch:
-    return SuperSearch(plan_search(problem, recipe.settings, get_method(recipe.method)), kinds)
