@@ -94,6 +94,7 @@ def test_the_answer_is_printed_as_one_fixed_mask(verified: Any, capsys: pytest.C
     assert "one fixed mask retrained" in printed
     assert f"remaining weight claimed {verified.claimed:.4%}" in printed
     assert "sparsity" not in printed
+    assert "early stopping" not in printed, "this recipe trains to the end"
     document = json.loads(json.dumps(verification_json(verified)))
     assert document["remaining_weight"] == {"claimed": verified.claimed, "measured": verified.measured}
     assert document["rows"][0]["remaining_weight"] == 1.0

@@ -120,3 +120,20 @@ def test_one_seed_cannot_be_judged_by_a_standard_deviation():
     found = judge(plan, metrics(plan, scores), fixed_mask=True)
     assert not found.winning
     assert "no standard deviation" in found.said
+
+
+def test_what_early_stopping_did_not_see_is_told_apart():
+    """SPEC 5, trap 16: the share that an epoch was chosen on is part of dev."""
+    plan = planned()
+    plain = metrics(plan, {"full": [80, 81, 82], "ticket": [79.5, 80.5, 81.5], "random": [70, 70, 71]})
+    assert judge(plan, plain, fixed_mask=True).row("ticket").rest is None
+
+    def stopped(step):
+        found = plain(step)
+        return {**found, "dev_rest": {"accuracy": found["dev"]["accuracy"] - 3, "f1": 0.0}}
+
+    found = judge(plan, stopped, fixed_mask=True)
+    rest = found.row("ticket").rest
+    assert rest is not None
+    assert (rest.mean, rest.n) == (77.5, 3)
+    assert found.row("ticket").summaries["accuracy"].mean == 80.5

@@ -61,6 +61,9 @@ def print_verification(found: Verification) -> None:
         f"{found.measure} claimed {found.claimed:.4%}, counted in the trained weights {found.measured:.4%}"
         + (f" ({found.note})" if found.note else "")
     )
+    if any(row.rest for row in found.rows):
+        said = ", ".join(f"{row.name} {row.rest.text()}" for row in found.rows if row.rest)
+        print(f"{found.metric} without the share of dev that early stopping looked at: {said}")
     notes = {row.against_ticket.interval.note for row in found.rows if row.against_ticket}
     for note in sorted(notes - {""}):
         print(f"interval: {note}")
@@ -109,6 +112,7 @@ def verification_json(found: Verification) -> dict[str, Any]:
                 "scores": {metric: list(values) for metric, values in row.scores.items()},
                 "summaries": {metric: summary.to_json() for metric, summary in row.summaries.items()},
                 "ticket_minus_row": None if row.against_ticket is None else row.against_ticket.to_json(),
+                "rest": None if row.rest is None else row.rest.to_json(),
                 "runs": list(row.runs),
             }
             for row in found.rows

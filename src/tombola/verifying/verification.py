@@ -46,6 +46,8 @@ class Row:
     #: ticket − this row, paired by seed, on the primary metric; None for the ticket itself
     against_ticket: Comparison | None
     runs: tuple[str, ...]
+    #: the primary metric without the share of dev that early stopping looked at; None where nothing was stopped
+    rest: Summary | None = None
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,7 @@ def _row(name: str, found: list[Metrics], plan: VerificationPlan, ticket: list[f
     names = plan.problem.task.metrics
     scores = {metric: tuple(float(metrics["dev"][metric]) for metrics in found) for metric in names}
     primary = scores[names[0]]
+    rest = [float(metrics["dev_rest"][names[0]]) for metrics in found if "dev_rest" in metrics]
     return Row(
         name=name,
         scores=scores,
@@ -150,6 +153,7 @@ def _row(name: str, found: list[Metrics], plan: VerificationPlan, ticket: list[f
         measured=statistics.mean(plan.claim.measured(metrics) for metrics in found),
         against_ticket=None if name == "ticket" else compare(ticket, primary),
         runs=tuple(step.identity for step in plan.rows[name].values()),
+        rest=summarize(rest) if rest else None,
     )
 
 
