@@ -8,6 +8,7 @@ from itertools import count
 import pytest
 import torch
 from tests.deploy.cases import HEADLESS, full_model
+from tests.tiny import tiny_folder
 from torch import nn
 
 from tombola.deploy.inputs import Inputs
@@ -173,3 +174,23 @@ def test_without_models_or_without_inputs_nothing_can_be_measured():
         latency({"it": lambda batch: None})
     with pytest.raises(UnsupportedModel, match="no configuration"):
         latency({"it": nn.Linear(2, 2)})
+
+
+def test_a_model_of_pictures_has_no_lengths(tmp_path):
+    from tombola.deploy.subject import open_subject
+
+    folder = tiny_folder(tmp_path / "vit", "vit", head="AutoModelForImageClassification")
+    table = latency({"it": open_subject(folder).model}, batches=(1, 2), lengths=(4, 8), repeats=2, warm_up=0)
+    assert [cell.batch for cell in table.cells] == [1, 2]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_on_a_gpu_a_copy_is_measured_there(tiny_bert, precision):
+    model = full_model(tiny_bert)
+    places = []
+    model.classifier.register_forward_pre_hook(lambda _, given: places.append(given[0].device.type))
+    table = latency({"it": model}, batches=(1,), lengths=(4,), repeats=2, device="cuda", precision=precision)
+    assert set(places) == {"cuda"}
+    assert model.device.type == "cpu"
+    assert table.surroundings.device_name == torch.cuda.get_device_name(0)
