@@ -16,6 +16,7 @@ from tombola.studies.super_searches import SuperSearch
 
 NAMES = {"winning": "winning tickets", "random": "random tickets", "losing": "losing tickets"}
 FULL = "full model"
+REMAINING = "remaining weight, of all parameters"
 
 
 @dataclass(frozen=True)

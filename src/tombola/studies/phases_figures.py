@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 from tombola.finding.super_ticket import Kind
 from tombola.studies.artefact import Artefact, Curve, Curves, Panel
 from tombola.studies.evidence import BySeed, Measure, percent, runs_table
-from tombola.studies.phases_evidence import FULL, NAMES, Phased
+from tombola.studies.phases_evidence import FULL, NAMES, REMAINING, Phased
 from tombola.studies.phases_tables import comparisons, curve_table, phase_table
 
 if TYPE_CHECKING:
     from tombola.studies.phases import Phases
     from tombola.studies.study import Known
-
-REMAINING = "remaining weight, of all parameters"
 
 
 def artefacts(study: Phases, known: Known) -> tuple[Artefact, ...]:

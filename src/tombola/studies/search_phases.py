@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tombola.studies.artefact import Curve, Curves, Panel
+from tombola.studies.phases_evidence import FULL, NAMES, REMAINING
 
 if TYPE_CHECKING:
     from tombola.finding.super_outcome import SuperOutcome
@@ -13,30 +14,25 @@ if TYPE_CHECKING:
 def phases_figure(outcome: SuperOutcome) -> Curves:
     """The winning tickets of every level, from the full model to the smallest, and the full model as a line."""
     rows = outcome.curve()
-    problem = outcome.search.problem
-    runs = [
-        tuple(step.identity for step in row.values())
-        for row in (outcome.search.dense, *outcome.search.retrained.values())
-    ]
+    problem, search = outcome.search.problem, outcome.search
+    trained = (search.dense, *search.retrained.values())
     winning = Curve(
-        label="winning tickets",
-        x=tuple(row["remaining"] for row in rows),
-        mean=tuple(row["mean"] for row in rows),
-        std=tuple(row["std"] for row in rows),
-        runs=tuple(runs),
+        NAMES["winning"],
+        tuple(row["remaining"] for row in rows),
+        tuple(row["mean"] for row in rows),
+        tuple(row["std"] for row in rows),
+        tuple(tuple(step.identity for step in row.values()) for row in trained),
     )
-    score = " and ".join(problem.task.metrics)
+    metrics = " and ".join(problem.task.metrics)
+    score = f"mean of {metrics}" if len(problem.task.metrics) > 1 else metrics
+    seeds = rows[0]["n"]
     return Curves(
-        name="phases",
-        title=f"{problem.model.name} on {problem.task.name}: score of super tickets by their size",
-        x_label="remaining weight, of all parameters",
-        panels=(
-            Panel(
-                problem.task.name,
-                f"mean of {score}" if len(problem.task.metrics) > 1 else score,
-                (winning,),
-                (rows[0]["mean"], "full model"),
-            ),
+        "phases",
+        f"{problem.model.name} on {problem.task.name}: score of super tickets by their size",
+        REMAINING,
+        (Panel(problem.task.name, score, (winning,), (rows[0]["mean"], FULL)),),
+        (
+            f"{seeds} seed{'s' if seeds > 1 else ''}, each a whole search; the whole development set, mean and ± std",
         ),
-        notes=(f"{rows[0]['n']} seeds, each a whole search; development set",),
+        x_falls=True,
     )

@@ -258,7 +258,7 @@ def _further_sets(places: list[tuple[TaskOutcome, Measure]], part: Part) -> tupl
     there = [_measure_name(task, measure) for task, measure in places if measure.split != "dev"]
     if part == "dev" or not there:
         return ()
-    return (f"No choice saw these sets, so all of them counts: {', '.join(there)}.",)
+    return (f"No choice saw these sets, so all of them count: {', '.join(there)}.",)
 
 
 def _undecided(study: SuperTables, tasks: list[TaskOutcome]) -> tuple[str, ...]:
