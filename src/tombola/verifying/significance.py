@@ -95,10 +95,13 @@ def paired_t_test(
     if _constant(differences, ticket_scores, full_scores):
         note = f"all {n} differences are {differences[0]:.4g}: without spread there is no t"
         return PairedTest("paired t", alternative, n, None, None, note)
-    from scipy.stats import ttest_rel
+    # Not scipy.stats: it takes longer to import than a finished study may take to answer.
+    from scipy.special import stdtr
 
-    result: Any = ttest_rel(ticket_scores, full_scores, alternative=alternative)
-    return PairedTest("paired t", alternative, n, float(result.statistic), float(result.pvalue))
+    t = float(differences.mean() / (differences.std(ddof=1) / n**0.5))
+    tail = {"two-sided": -abs(t), "greater": -t, "less": t}[alternative]
+    p = float(stdtr(n - 1, tail)) * (2 if alternative == "two-sided" else 1)
+    return PairedTest("paired t", alternative, n, t, p)
 
 
 def sign_flip_test(
@@ -154,28 +157,42 @@ def bootstrap_interval(
         value = float(differences.mean())
         note = f"all {n} differences are {value:.4g}: a point that says nothing about other seeds"
         return Interval(value, value, level, how, n, note)
+    import numpy as np
+
+    note = ""
+    if n < FEW_SEEDS:
+        note = f"{n} seeds are few to resample: too narrow an interval, read it beside the t-test"
+    random = np.random.default_rng(seed)
+    if how == "percentile":
+        means = differences[random.integers(0, n, (resamples, n))].mean(axis=1)
+        low, high = (float(np.quantile(means, (1 + side * level) / 2)) for side in (-1, 1))
+    else:
+        low, high = _bias_corrected(differences, level, resamples, random)
+    if not (np.isfinite(low) and np.isfinite(high)):
+        return Interval(None, None, level, how, n, "too few different resamples for BCa: use percentile")
+    return Interval(low, high, level, how, n, note)
+
+
+def _bias_corrected(
+    differences: np.ndarray, level: float, resamples: int, random: np.random.Generator
+) -> tuple[float, float]:
+    """scipy's bias-corrected and accelerated interval; not a number where the resamples are too few."""
     import warnings
 
     import numpy as np
     from scipy.stats import DegenerateDataWarning, bootstrap
 
-    note = ""
-    if n < FEW_SEEDS:
-        note = f"{n} seeds are few to resample: too narrow an interval, read it beside the t-test"
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DegenerateDataWarning)  # answered below, in words
+        warnings.simplefilter("ignore", DegenerateDataWarning)  # answered by the caller, in words
         result = bootstrap(
             (differences,),
             np.mean,
             n_resamples=resamples,
             confidence_level=level,
-            method=how,
-            rng=np.random.default_rng(seed),
+            method="BCa",
+            rng=random,
         )
-    low, high = float(result.confidence_interval.low), float(result.confidence_interval.high)
-    if not (np.isfinite(low) and np.isfinite(high)):
-        return Interval(None, None, level, how, n, "too few different resamples for BCa: use percentile")
-    return Interval(low, high, level, how, n, note)
+    return float(result.confidence_interval.low), float(result.confidence_interval.high)
 
 
 def paired_differences(ticket_scores: Sequence[float], full_scores: Sequence[float]) -> np.ndarray:
