@@ -12,7 +12,8 @@ from tests.report.artefacts import LONG, assert_all_inside, assert_none_overlap,
 
 from tombola.errors import UsageError
 from tombola.report.curves import COLOURS, draw_curves
-from tombola.studies.artefact import Curve, Curves, Panel
+from tombola.report.figure_data import to_json
+from tombola.studies.artefact import Curve, Curves, Panel, Region
 
 SHAPES = {
     "nothing": curves(0),
@@ -170,3 +171,61 @@ def test_a_curve_that_does_not_fit_together_says_so(wrong: dict) -> None:
     with pytest.raises(UsageError, match="a curve of 3 points has") as error:
         draw_curves(one_panel(replace(curve(), **wrong)))
     assert error.value.where == "c: RTE: imp"
+
+
+# -- falling axes and regions ---------------------------------------------------------------------------------------
+
+THREE = (Region("I", 0.9, 1.0), Region("II", 0.6, 0.9), Region("III", None, 0.6))
+
+
+def phased(*regions: Region, shares=(1.0, 0.9, 0.8, 0.6, 0.55), **other) -> Curves:
+    return Curves(
+        "c", "Title", "weight", (Panel("RTE", "accuracy", (curve(shares=shares),), None, regions),), **other
+    )
+
+
+def test_an_axis_may_fall_to_the_right() -> None:
+    (axes,) = panels(draw_curves(phased(x_falls=True)))
+    left, right = axes.get_xlim()
+    assert left > 1.0 > 0.55 > right
+    (other,) = panels(draw_curves(phased()))
+    assert other.get_xlim() == (right, left)
+
+
+def test_regions_are_shaded_behind_the_lines_from_border_to_border() -> None:
+    (axes,) = panels(draw_curves(phased(*THREE, x_falls=True)))
+    found = [(round(patch.get_x(), 9), round(patch.get_x() + patch.get_width(), 9)) for patch in axes.patches]
+    assert found[:2] == [(0.9, 1.0), (0.6, 0.9)]
+    assert found[2] == (pytest.approx(axes.get_xlim()[1]), 0.6), "an open region reaches to the axis's end"
+    assert all(patch.zorder < axes.lines[0].zorder for patch in axes.patches)
+    assert len({patch.get_facecolor() for patch in axes.patches}) == 3
+
+
+def test_every_region_is_named_once_and_the_lines_keep_below_the_names() -> None:
+    drawn = draw_curves(phased(*THREE, x_falls=True))
+    assert [word for word in words(drawn) if set(word) == {"I"}] == ["I", "II", "III"]
+    (axes,) = panels(drawn)
+    low, high = axes.get_ylim()
+    highest = 80.0 - 9 * 0.55 + 0.5  # the end of the band
+    assert (highest - low) / (high - low) < 0.9
+    assert_all_inside(drawn)
+    assert_none_overlap(drawn)
+
+
+def test_a_narrow_region_at_the_end_keeps_its_name_inside_the_frame() -> None:
+    narrow = (Region("II", 0.551, 1.0), Region("III", None, 0.551))
+    drawn = draw_curves(phased(*narrow, x_falls=True))
+    (axes,) = panels(drawn)
+    drawn.draw_without_rendering()
+    (name,) = [text for text in axes.texts if text.get_text() == "III"]
+    frame, place = axes.get_window_extent(), name.get_window_extent()
+    assert frame.x0 - 1 <= place.x0
+    assert place.x1 <= frame.x1 + 1
+
+
+def test_a_figure_without_regions_says_nothing_of_them() -> None:
+    plain, shaded = to_json(phased()), to_json(phased(*THREE, x_falls=True))
+    assert "regions" not in plain["panels"][0]
+    assert "x_falls" not in plain
+    assert shaded["panels"][0]["regions"][2] == {"label": "III", "low": None, "high": 0.6}
+    assert shaded["x_falls"] is True
