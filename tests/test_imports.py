@@ -139,6 +139,7 @@ def test_planning_a_study_needs_no_torch():
     code = (
         "import sys\n"
         "import tombola.studies.existence, tombola.studies.transfer, tombola.studies.carrying_out\n"
+        "import tombola.studies.phases, tombola.studies.super_tables\n"
         "import tombola.report.writing, tombola.engine.inline, tombola.engine.local\n"
         "heavy = {'torch', 'transformers', 'scipy', 'sklearn', 'pyarrow', 'matplotlib'} & set(sys.modules)\n"
         "assert not heavy, heavy"

@@ -6,10 +6,13 @@ import re
 from pathlib import Path
 
 from tombola.studies.existence import ExistenceRecipe
+from tombola.studies.phases import PhasesRecipe
 from tombola.studies.recipe import StudyRecipe
 from tombola.studies.registry import find_recipe
+from tombola.studies.super_tables import SuperTablesRecipe
 from tombola.studies.transfer import TransferRecipe
 
+STUDIES = (ExistenceRecipe, TransferRecipe, PhasesRecipe, SuperTablesRecipe)
 PAGE = (Path(__file__).parents[2] / "docs" / "studies.md").read_text()
 
 
@@ -25,7 +28,7 @@ def test_the_recipe_on_the_page_is_read_as_the_page_says(tmp_path):
 
 
 def test_every_key_in_the_tables_is_a_setting():
-    known = set(TransferRecipe.model_fields) | set(ExistenceRecipe.model_fields)
+    known = set().union(*(model.model_fields for model in STUDIES))
     rows = re.findall(r"^\| (`.*?) \|", PAGE, re.M)
     named = [key.partition(":")[0] for row in rows for key in re.findall(r"`([^`]+)`", row)]
     assert len(named) > 15
@@ -33,6 +36,6 @@ def test_every_key_in_the_tables_is_a_setting():
 
 
 def test_every_setting_of_a_study_is_on_the_page():
-    for model in (StudyRecipe, ExistenceRecipe, TransferRecipe):
+    for model in (StudyRecipe, *STUDIES):
         for key in model.model_fields:
             assert f"`{key}" in PAGE or f"\n{key}:" in PAGE, key

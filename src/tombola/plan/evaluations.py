@@ -1,4 +1,4 @@
-"""The steps that look at finished trainings, as values: bias and variance over seeds, answers to a test set (SPEC 3.6)."""
+"""The steps that look at finished trainings, as values: bias and variance over seeds, answers to a test set."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Submissions to the GLUE benchmark: one tab-separated file a test set, their format, and its check.
 
 The benchmark reads a zip of files named as in ``FILES``, each with the header ``index⇥prediction`` and a row an
-example in the order of the test set: words for the entailment tasks, 0 or 1 for the others, a number in [0, 5] for STS-B.
+example in the order of the test set: words for the entailment tasks, 0 or 1 for the others, a number in [0, 5] for
+STS-B.
 """
 
 from __future__ import annotations
