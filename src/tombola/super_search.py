@@ -22,13 +22,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class TrainedModels:
+    """The full model and the ticket's smaller one, as the first seed trained them."""
+
+    full: PreTrainedModel
+    ticket: PreTrainedModel
+
+
+@dataclass(frozen=True)
 class FoundSuper:
-    """The ticket, what every level scored, and (where it was asked for) the trained smaller model and the full one."""
+    """The ticket, what every level scored, and ``models``, where they were asked for."""
 
     ticket: Ticket
     outcome: SuperOutcome
-    model: PreTrainedModel | None
-    full: PreTrainedModel | None
+    models: TrainedModels | None
 
 
 def run_super(
@@ -58,8 +65,7 @@ def run_super(
     bring_about(_graph(search, with_model))
     outcome = outcome_of(search, store.read_json)
     (ticket,) = tickets_of(search, store.read_json, store.path)
-    model, full = _models(outcome, store) if with_model else (None, None)
-    return FoundSuper(ticket, outcome, model, full)
+    return FoundSuper(ticket, outcome, _models(outcome, store) if with_model else None)
 
 
 def _graph(search: Search, with_model: bool) -> Graph:
@@ -104,14 +110,15 @@ def _latency_of(search: Search, store: Store, budget: Budget) -> Callable[[float
     return lambda level: cell.ratio(f"{level:g}", "full").value
 
 
-def _models(outcome: SuperOutcome, store: Store) -> tuple[PreTrainedModel, PreTrainedModel]:
+def _models(outcome: SuperOutcome, store: Store) -> TrainedModels:
     from tombola.plan.train_step import trained_model
 
     search, first = outcome.search, outcome.search.settings.seeds[0]
     dense = search.dense[first]
     full = trained_model(dense, store.path(dense.out("weights.safetensors")))
     if not outcome.first:
-        return full, full
+        return TrainedModels(full, full)
     step = search.retrained[outcome.first][first]
     structure = store.path(search.candidates[outcome.first][first].mask)
-    return trained_model(step, store.path(step.out("weights.safetensors")), structure), full
+    ticket = trained_model(step, store.path(step.out("weights.safetensors")), structure)
+    return TrainedModels(full, ticket)

@@ -10,7 +10,9 @@ import typer
 if TYPE_CHECKING:
     from tombola.api import Engine
     from tombola.finding.search import Search
-    from tombola.super_search import FoundSuper
+    from tombola.plan.problem import Problem
+    from tombola.super_search import FoundSuper, TrainedModels
+    from tombola.ticket import Ticket
 
 #: Where the latency table of the ticket is measured: one question, and a batch.
 BATCHES, LENGTHS = (1, 32), (32, 128)
@@ -48,7 +50,7 @@ def find_super(
         found = api.run_super(
             search, store, watching, stop_hopeless=stop_hopeless, budget=budget, engine=engine
         )
-    saved = save(found, search, folder, force=force)
+    saved = save(found.ticket, found.models, search.problem, folder, force=force)
     written = draw(found, report)
     if as_json:
         print_json(as_document(found, saved, folder, written))
@@ -56,7 +58,9 @@ def find_super(
     tell(found, saved, folder, report, again)
 
 
-def save(found: FoundSuper, search: Search, folder: Path, *, force: bool) -> Any:
+def save(
+    ticket: Ticket, models: TrainedModels | None, problem: Problem, folder: Path, *, force: bool
+) -> Ticket:
     """Measure the models beside each other, and write the ticket with the trained model and its tokenizer."""
     from dataclasses import replace
 
@@ -64,19 +68,21 @@ def save(found: FoundSuper, search: Search, folder: Path, *, force: bool) -> Any
     from tombola.models.build import load_tokenizer
     from tombola.plan.materials import model_source
 
-    numerics = search.problem.numerics
+    if models is None:
+        raise ValueError("a super ticket is saved with its trained model")
+    numerics = problem.numerics
     measured = latency(
-        {"full": found.full, "ticket": found.model},
+        {"full": models.full, "ticket": models.ticket},
         batches=BATCHES,
-        lengths=[length for length in LENGTHS if length <= (search.problem.model.longest_input or length)],
+        lengths=[length for length in LENGTHS if length <= (problem.model.longest_input or length)],
         threads=numerics.threads,
         device=numerics.device,
         precision=numerics.precision,
     )
-    ticket = replace(found.ticket, about={**found.ticket.about, "latency": measured.to_json()})
-    source = model_source(search.problem.model.source, search.problem.model.fingerprint)
-    ticket.save_pretrained(folder, force=force, model=found.model, tokenizer=load_tokenizer(source))
-    return ticket
+    told = replace(ticket, about={**ticket.about, "latency": measured.to_json()})
+    source = model_source(problem.model.source, problem.model.fingerprint)
+    told.save_pretrained(folder, force=force, model=models.ticket, tokenizer=load_tokenizer(source))
+    return told
 
 
 def draw(found: FoundSuper, report: Path) -> list[Path]:
@@ -87,7 +93,7 @@ def draw(found: FoundSuper, report: Path) -> list[Path]:
     return write_figure(phases_figure(found.outcome), report)
 
 
-def as_document(found: FoundSuper, ticket: Any, folder: Path, written: list[Path]) -> dict[str, Any]:
+def as_document(found: FoundSuper, ticket: Ticket, folder: Path, written: list[Path]) -> dict[str, Any]:
     """The one JSON document."""
     return {
         "folder": str(folder),
@@ -104,7 +110,7 @@ def as_document(found: FoundSuper, ticket: Any, folder: Path, written: list[Path
     }
 
 
-def tell(found: FoundSuper, ticket: Any, folder: Path, report: Path, again: dict[str, object]) -> None:
+def tell(found: FoundSuper, ticket: Ticket, folder: Path, report: Path, again: dict[str, object]) -> None:
     """Levels, the ticket, its speed, and what can be done with it."""
     from tombola.cli.find import verify_line
     from tombola.cli.printing import print_table

@@ -95,7 +95,9 @@ def quickstart(
         typer.echo(f"Now a super ticket: {shares} of the heads and FFNs removed, the best level kept.")
     with reporter() as watching:
         super_found = api.run_super(levels, store, watching)
-    saved = find_super.save(super_found, levels, smaller, force=force or own)
+    saved = find_super.save(
+        super_found.ticket, super_found.models, levels.problem, smaller, force=force or own
+    )
     report = smaller.with_name(f"{smaller.name}-report")
     written = find_super.draw(super_found, report)
     if as_json:

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Literal
 
 from tombola.finding.settings import SearchSettings
@@ -40,25 +40,18 @@ def plan(problem: Problem, settings: SearchSettings, seed: int) -> dict[float, C
 
 def tickets(problem: Problem, settings: SearchSettings, seed: int, kind: Kind) -> dict[float, Candidate]:
     """The tickets of one kind at every level, all of the same size at the same level."""
-    made: Callable[[float, int, int], Step]
-    if kind == "random":
-
-        def made(level: float, heads: int, ffns: int) -> Step:
-            return random_structure(problem, heads=heads, ffns=ffns, seed=derive(seed, "random ticket"))
-    else:
-        trained = dense_training(problem, seed)
-        scores = importance_scores(problem, trained, granularity=settings.granularity, seed=seed)
-
-        def made(level: float, heads: int, ffns: int) -> Step:
+    found = {}
+    for level in settings.sparsities:
+        heads, ffns = parts_removed(problem, level, settings.ffn_rule)
+        if kind == "random":
+            made = random_structure(problem, heads=heads, ffns=ffns, seed=derive(seed, "random ticket"))
+        else:
+            trained = dense_training(problem, seed)
+            scores = importance_scores(problem, trained, granularity=settings.granularity, seed=seed)
             label = f"{kind} structure at {level:.0%}, seed {seed}"
-            return structure(problem, scores, kept=kind, heads=heads, ffns=ffns, label=label)
-
-    return {
-        level: Candidate(
-            made(level, *parts_removed(problem, level, settings.ffn_rule)).out(STRUCTURE), Start()
-        )
-        for level in settings.sparsities
-    }
+            made = structure(problem, scores, kept=kind, heads=heads, ffns=ffns, label=label)
+        found[level] = Candidate(made.out(STRUCTURE), Start())
+    return found
 
 
 def parts_removed(problem: Problem, level: float, ffn_rule: str) -> tuple[int, int]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tombola import files
+from tombola.errors import DataError
 from tombola.masks.levels import chosen, drawn
 from tombola.masks.structure_mask import StructureMask
 from tombola.plan.materials import encoded_split, model_source, task_data
@@ -75,6 +76,10 @@ def choose_level(
 
     task_data(sources["task"], parameters["task"]["fingerprint"])
     targets = encoded_split(sources, "dev", sources["max_length"]).targets
+    if targets is None:
+        raise DataError(
+            "the development set has no labels to choose a level by", where=sources["task"]["name"]
+        )
     share, rest = selection_share(len(targets), parameters["share"], parameters["seed"])
     levels: dict[str, Any] = {}
     for level, path in inputs.items():
