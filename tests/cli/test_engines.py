@@ -9,8 +9,12 @@ from tests.test_journey import command, find_arguments
 from typer.testing import CliRunner
 
 from tombola.cli.app import app
-from tombola.cli.engines import threads_for
-from tombola.errors import TombolaError
+from tombola.cli.engines import engine_of, threads_for
+from tombola.engine.store import Store
+from tombola.errors import TombolaError, UsageError
+from tombola.plan.graph import Graph
+from tombola.plan.step import Step
+from tombola.studies.existence import ExistenceRecipe
 
 
 @pytest.mark.parametrize("verb", ["find", "verify"])
@@ -33,6 +37,24 @@ def test_several_workers_take_one_thread_each_unless_told_otherwise():
     assert threads_for("local", None) == 1
     assert threads_for("local", 2) == 2
     assert threads_for("inline", None) is None
+
+
+def on_gpu() -> Graph:
+    return Graph((Step("train", 3, {"numerics": {"threads": 1, "device": "cuda"}}),))
+
+
+@pytest.mark.parametrize("engine", ["inline", "local"])
+def test_what_is_planned_for_a_gpu_is_refused_here_and_not_once_a_step(engine, tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(UsageError, match="none here") as caught:
+        engine_of(engine, None, None)(on_gpu(), Store(tmp_path))
+    assert "numerics.device=cpu" in str(caught.value)
+
+
+def test_a_study_for_a_gpu_can_be_planned_without_one(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    recipe = ExistenceRecipe(study="existence", model="m", tasks={"cola": None}, numerics={"device": "cuda"})
+    assert recipe.numerics_as_told().device == "cuda"
 
 
 @pytest.mark.slow

@@ -40,6 +40,8 @@ def _executor(name: str, graph: Graph, store: Store, workers: int | None, addres
     numerics = [step.parameters["numerics"] for step in graph.steps if "numerics" in step.parameters]
     threads = max((entry["threads"] for entry in numerics), default=1)
     gpus = any(entry["device"] == "cuda" for entry in numerics)
+    if gpus and name != "ray":
+        refuse_without_gpu()
     if name == "inline":
         from tombola.engine.inline import Inline
 
@@ -51,3 +53,16 @@ def _executor(name: str, graph: Graph, store: Store, workers: int | None, addres
     from tombola.engine.ray_tasks import Ray
 
     return Ray(store.root, address, workers, threads=threads, gpus=gpus)
+
+
+def refuse_without_gpu() -> None:
+    """Before the first step, not once for each: what is planned for a GPU cannot run on a machine without."""
+    import torch
+
+    if not torch.cuda.is_available():
+        raise UsageError(
+            "this is planned for a GPU (device cuda), and there is none here",
+            where="numerics.device",
+            todo="run it where there is one, send it to a cluster (--engine ray --address …), or plan for the CPU: "
+            "--set numerics.device=cpu in a study, --device cpu elsewhere",
+        )

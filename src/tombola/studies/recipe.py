@@ -19,7 +19,7 @@ from tombola.plan.defaults import make_numerics, make_recipe
 from tombola.plan.materials import problem
 from tombola.plan.problem import Problem
 from tombola.tasks.task import DataOptions
-from tombola.training.recipe import Recipe
+from tombola.training.recipe import Numerics, Recipe
 from tombola.verifying.controls import check_controls
 from tombola.verifying.criteria import parse as parse_criterion
 
@@ -126,6 +126,11 @@ class StudyRecipe(Strict):
         }
         return Recipe.from_json(merged)
 
+    def numerics_as_told(self) -> Numerics:
+        """A device that is named need not be here: planning, and a cluster's own machine, can do without."""
+        told = {"device": "cpu", "threads": 1, **self.numerics}
+        return make_numerics(**told) if told["device"] == "auto" else Numerics.from_json(told)
+
     def subset_problem(self, task: str, share: float) -> Problem:
         """The same task with a seeded share of the training data that the study gives it; smaller ones lie in larger
         ones."""
@@ -147,7 +152,7 @@ class StudyRecipe(Strict):
             None if own_files else task,
             DataOptions(**named),
             self.recipe_of(task),
-            make_numerics(**{"device": "cpu", "threads": 1, **self.numerics}),
+            self.numerics_as_told(),
             keep_pooler=self.keep_pooler,
         )
 
