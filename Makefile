@@ -31,6 +31,7 @@ check: .venv/.ready
 bench: .venv/.ready
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.engine
+	$(BIN)/python -m benchmarks.super_tickets
 
 clean:
 	rm -rf .venv

@@ -6,6 +6,7 @@ All ways take their steps in turns, each in a process of its own, on batches sam
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from benchmarks.batches import WARM_UP, Sample, sample
 from benchmarks.report import Row, Section, table
 from benchmarks.setting import Setting
 from benchmarks.timing import alternating, spread
-from benchmarks.ways import WAYS
+from benchmarks.ways import WAYS, Way
 from benchmarks.worker import Worker
 from tombola.tasks.batching import collate
 
@@ -40,10 +41,12 @@ class Times:
 
     setting: Setting
     seconds: dict[str, dict[str, list[list[float]]]]
+    #: ways whose batches are all the same work
+    padded: frozenset[str] = frozenset(name for name, way in WAYS.items() if way.padded)
 
     def mean(self, way: str, task: str, one: int) -> float:
         """Mean step of a pass. Padded steps are the same work in every task: all of the pass count."""
-        if WAYS[way].padded:
+        if way in self.padded:
             return float(np.mean([self.seconds[way][other][one] for other in self.setting.tasks]))
         return float(np.mean(self.seconds[way][task][one]))
 
@@ -60,8 +63,9 @@ class Times:
         return [value for one in self.seconds[way][task] for value in one]
 
 
-def measure(setting: Setting, ways: tuple[str, ...] = tuple(WAYS)) -> Times:
+def measure(setting: Setting, known: Mapping[str, Way] = WAYS) -> Times:
     """Every way's steps in turns: pass by pass, task by task, batch by batch."""
+    ways, padded = tuple(known), frozenset(name for name, way in known.items() if way.padded)
     seconds: dict[str, dict[str, list[list[float]]]] = {
         way: {task: [[] for _ in range(setting.passes)] for task in setting.tasks} for way in ways
     }
@@ -75,10 +79,10 @@ def measure(setting: Setting, ways: tuple[str, ...] = tuple(WAYS)) -> Times:
             for task in setting.tasks:
                 for stratum in range(setting.strata):
                     for way in alternating(ways, turn):
-                        if not WAYS[way].padded or stratum == one % setting.strata:
+                        if way not in padded or stratum == one % setting.strata:
                             seconds[way][task][one].append(workers[way].step())
                     turn += 1
-    return Times(setting, seconds)
+    return Times(setting, seconds, padded)
 
 
 def section(times: Times) -> Section:

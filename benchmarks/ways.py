@@ -25,7 +25,8 @@ from tombola.tasks.batching import collate
 from tombola.training.callback import TicketCallback
 from tombola.training.loop import train
 from tombola.training.numerics import autocast, on_device
-from tombola.training.sparsity import Dense, FixedMask
+from tombola.training.recipe import Recipe
+from tombola.training.sparsity import Dense, FixedMask, Sparsity
 
 Turn = Callable[[], None]
 
@@ -49,6 +50,19 @@ def ours(
     """
     model = fresh_model(setting)
     sparsity = FixedMask(magnitude_mask(model, setting.sparsity)) if masked else Dense()
+    train_on(sample, model, setting, setting.recipe, sparsity, turn, multiple)
+
+
+def train_on(
+    sample: Sample,
+    model: Any,
+    setting: Setting,
+    recipe: Recipe,
+    sparsity: Sparsity,
+    turn: Turn,
+    multiple: int | None = None,
+) -> None:
+    """The library's loop over the sampled batches."""
 
     def sampled(start: int, **_: Any) -> Iterator[tuple[int, int, np.ndarray]]:
         return ((step, 0, sample.rows(step)) for step in range(start, sample.steps))
@@ -60,7 +74,7 @@ def ours(
         train(
             model,
             sample.data,
-            setting.recipe,
+            recipe,
             setting.numerics,
             seed=0,
             purpose="benchmark",

@@ -91,9 +91,10 @@ def main(name: str, described: str) -> None:
     import torch
 
     from benchmarks.batches import sample
+    from benchmarks.search_ways import SEARCH_WAYS
     from benchmarks.ways import WAYS
 
-    setting, way = Setting.from_json(described), WAYS[name]
+    setting, way = Setting.from_json(described), (WAYS | SEARCH_WAYS)[name]
     torch.set_num_threads(setting.threads)
     with os.fdopen(os.dup(1), "w") as tells:
         os.dup2(2, 1)  # whatever a library prints is no answer
