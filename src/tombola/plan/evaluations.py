@@ -35,16 +35,8 @@ def prediction(
         kind="predict",
         version=1,
         parameters={
-            "model": {
-                "fingerprint": problem.model.fingerprint,
-                "config": problem.model.config,
-                "tokenizer": problem.model.tokenizer,
-            },
-            "task": {
-                "fingerprint": problem.task.fingerprint,
-                "kind": problem.task.kind,
-                "outputs": problem.task.outputs,
-            },
+            "model": problem.model.identified,
+            "task": problem.task.identified,
             "splits": dict(splits),
             "max_length": problem.recipe.max_length,
             "numerics": problem.numerics.to_json(),

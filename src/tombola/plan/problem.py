@@ -32,6 +32,11 @@ class ModelFacts:
     sizes: StructureSizes | None = None
     source: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def identified(self) -> dict[str, str]:
+        """The model as steps say it: what decides results, never where it lies."""
+        return {"fingerprint": self.fingerprint, "config": self.config, "tokenizer": self.tokenizer}
+
     @cached_property
     def prunable(self) -> int:
         """N: how many weights a mask covers."""
@@ -56,6 +61,16 @@ class TaskFacts:
     dev_examples: int
     majority: float
     source: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def identified(self) -> dict[str, Any]:
+        """The task as steps say it."""
+        return {
+            "fingerprint": self.fingerprint,
+            "kind": self.kind,
+            "outputs": self.outputs,
+            "metrics": list(self.metrics),
+        }
 
     @property
     def outputs(self) -> int:

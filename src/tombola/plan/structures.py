@@ -46,9 +46,8 @@ def importance_scores(problem: Problem, trained: Step, *, granularity: str, seed
         kind="importance",
         version=1,
         parameters={
-            "model": {"fingerprint": problem.model.fingerprint, "config": problem.model.config},
-            "task": _task(problem),
-            "tokenizer": problem.model.tokenizer,
+            "model": problem.model.identified,
+            "task": problem.task.identified,
             "max_length": problem.recipe.max_length,
             "numerics": problem.numerics.to_json(),
             "granularity": granularity,
@@ -107,7 +106,7 @@ def level_choice(
         kind="choose_level",
         version=1,
         parameters={
-            "task": _task(problem),
+            "task": problem.task.identified,
             "levels": {f"{level:g}": weights[level] for level in rows},
             "share": how.share,
             "seed": how.seed,
@@ -126,12 +125,3 @@ def level_choice(
 def load_structure(path: Path) -> StructureMask:
     """A structure as its step has put it out."""
     return StructureMask.from_json(files.read_json(path), where=str(path))
-
-
-def _task(problem: Problem) -> dict[str, object]:
-    return {
-        "fingerprint": problem.task.fingerprint,
-        "kind": problem.task.kind,
-        "outputs": problem.task.outputs,
-        "metrics": list(problem.task.metrics),
-    }

@@ -52,17 +52,8 @@ def training(
         kind="train",
         version=3,
         parameters={
-            "model": {
-                "fingerprint": problem.model.fingerprint,
-                "config": problem.model.config,
-                "tokenizer": problem.model.tokenizer,
-            },
-            "task": {
-                "fingerprint": problem.task.fingerprint,
-                "kind": problem.task.kind,
-                "outputs": problem.task.outputs,
-                "metrics": list(problem.task.metrics),
-            },
+            "model": problem.model.identified,
+            "task": problem.task.identified,
             "recipe": problem.recipe.to_json(),
             "numerics": problem.numerics.to_json(),
             "seed": seed,
