@@ -8,6 +8,7 @@ import pytest
 import scipy.stats
 
 from tombola.errors import UsageError
+from tombola.verifying import significance
 from tombola.verifying.significance import (
     bootstrap_interval,
     compare,
@@ -149,3 +150,10 @@ def test_json_is_plain() -> None:
     assert set(json) == {"difference", "t_test", "sign_flip", "interval"}
     for part in json.values():
         assert all(value is None or type(value) in (float, int, str) for value in part.values())
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 9, 30])
+def test_students_t_is_scipys(freedom) -> None:
+    for t in (-300.0, -4.3, -1.0, -1e-6, 0.0, 0.3, 2.5, 80.0):
+        expected = scipy.stats.t(df=freedom).cdf(t)
+        assert significance.student_t_below(t, freedom) == pytest.approx(expected, rel=1e-6, abs=1e-14)

@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 from tombola.errors import UsageError
@@ -39,7 +40,12 @@ class Summary:
 
 def summarize(scores: Sequence[float]) -> Summary:
     """Summarise the scores of several seeds. Sums are exact, so equal scores have std 0.0."""
-    values = checked_scores(scores)
+    return _summarized(tuple(checked_scores(scores)))
+
+
+@lru_cache(maxsize=4096)
+def _summarized(values: tuple[float, ...]) -> Summary:
+    # Exact sums are slow, and the tables of a study ask for the same scores many times.
     return Summary(
         mean=statistics.mean(values),
         std=statistics.stdev(values) if len(values) > 1 else None,
