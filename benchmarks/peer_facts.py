@@ -33,8 +33,10 @@ class Fact:
         return self.what, self.ours, self.peers
 
 
-def facts(full: Any, ours: Any, peers: Any, inputs: Mapping[str, Any], place: Path) -> list[Fact]:
-    """``ours`` and ``peers`` are cut from ``full``; ``place`` is a folder to write to."""
+def facts(
+    full: Any, ours: Any, peers: Any, halved: Any, inputs: Mapping[str, Any], place: Path
+) -> list[Fact]:
+    """``ours``, ``peers`` and ``halved`` are cut from ``full``; ``place`` is a folder to write to."""
     auto = import_module("transformers").AutoModelForSequenceClassification
     folders = {"ours": place / "ours-plain", "peers": place / "peers-plain"}
     with quiet():
@@ -54,6 +56,7 @@ def facts(full: Any, ours: Any, peers: Any, inputs: Mapping[str, Any], place: Pa
         Fact("… without a pickle that may run code", YES, _without_pickle(peers, place)),
         Fact("`save_pretrained`, then `AutoModel….from_pretrained` (with `import tombola.auto`)", *plain),
         Fact("… and `ignore_mismatched_sizes=True`", *forced),
+        Fact("reloads in plain transformers", "no: it is refused", _plain(halved, inputs, place)),
         Fact("its `config` says what it is", _counted(ours), _counted(peers)),
         Fact("trains on: a step of AdamW, every weight has a gradient", _trains(ours, inputs), _trains(peers, inputs)),
         Fact("another number of heads in every layer, chosen one by one", _agrees(full, uneven, inputs, _ours),
@@ -99,6 +102,21 @@ def _loaded(auto: Any, folder: Path, model: Any, inputs: Mapping[str, Any], **op
     if same(model, again, inputs) == YES:
         return YES
     return "loads another model: what does not fit is drawn anew"
+
+
+def _plain(halved: Any, inputs: Mapping[str, Any], place: Path) -> str:
+    """Where every layer lost the same, a configuration that says so by hand makes a plain model of it."""
+    mended = copy.deepcopy(halved)
+    layer = mended.bert.encoder.layer[0]
+    mended.config.hidden_size = mended.bert.embeddings.word_embeddings.embedding_dim
+    mended.config.num_attention_heads = layer.attention.self.num_attention_heads
+    mended.config.intermediate_size = layer.intermediate.dense.out_features
+    with quiet():
+        mended.save_pretrained(place / "mended")
+        found = _loaded(type(mended), place / "mended", mended, inputs)
+    if found == YES:
+        return "yes, if all layers lost the same and the sizes in `config` are mended by hand"
+    return found
 
 
 def _channels(full: Any, peers: Any) -> str:

@@ -185,7 +185,7 @@ def _made(setting: Setting, place: Path) -> tuple[dict[str, Any], list[Fact]]:
         Fact("lines (statements) to cut, save and load", lines_of(by_tombola), lines_of(by_peer)),
         Fact("loaded again, each its own way: the same model", same(ours, ours_again, inputs),
              same(peers, peers_again, inputs)),
-        *facts(full, ours, peers, inputs, place),
+        *facts(full, ours, peers, halved, inputs, place),
     ]  # fmt: skip
     return {FULL: full, OURS: ours, KEPT: peers, ALL: halved}, found
 
