@@ -16,11 +16,13 @@ import time
 from pathlib import Path
 
 from benchmarks.report import Row, Section, table
-from benchmarks.timing import many, median_interval, spread
 
 
 def section(steps: int) -> Section:
     """Everything of DESIGN 7's row about many steps."""
+    # Here, not above: it loads torch, and the processes that are measured must not.
+    from benchmarks.timing import many, median_interval, spread
+
     with tempfile.TemporaryDirectory(prefix="tombola-bench-") as folder:
         found = [json.loads(_child("scale", str(steps), folder)) for _ in range(3)]
         _child("finish", folder)

@@ -93,7 +93,9 @@ def _probe(step: Step) -> float:
 
 
 def _weight_bytes(step: Step) -> int:
-    from tombola.plan.materials import model_source
+    from tombola.models.resolve import resolve
 
-    source = model_source(step.sources["model"], step.parameters["model"]["fingerprint"])
-    return sum(path.stat().st_size for path in source.folder.glob("*.safetensors"))
+    # By the files alone: to prove that they are the planned ones is for whoever runs the step.
+    named = step.sources["model"]
+    folder = resolve(named["name"], named["revision"]).folder
+    return sum(path.stat().st_size for path in folder.glob("*.safetensors"))
