@@ -20,9 +20,7 @@ def read_share(text: str, where: str) -> float:
     share = number / 100 if percent else number
     if not percent and number >= 1:
         percents, shares = f"{number.normalize():f}%", f"{(number / 100).normalize():f}"
-        raise UsageError(
-            f"{text} is not a share", where=where, todo=f"write {shares} or {percents}"
-        )
+        raise UsageError(f"{text} is not a share", where=where, todo=f"write {shares} or {percents}")
     if not 0 < share < 1:
         raise UsageError(
             f"a share of {text} leaves everything or nothing",
