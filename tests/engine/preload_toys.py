@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.engine import toy_steps
 
+from tombola import files
 from tombola.engine import performing
 from tombola.plan.step import Step
 from tombola.plan.steps import StepKind
@@ -43,7 +44,7 @@ def napping(parameters: Any, inputs: dict[str, Path], sources: Any, work: Any) -
     while done < 100:
         time.sleep(sources["seconds"] / 100)
         done += 1
-        place.write_text(str(done))
+        files.write_bytes(place, str(done).encode())  # a kill must not leave half of it
         if work.progress is not None:
             work.progress(done, 100, 0.0)
     work.write_json("value.json", {"value": parameters["value"]})
