@@ -116,7 +116,7 @@ def tell(found: FoundSuper, ticket: Ticket, folder: Path, report: Path, again: d
     from tombola.cli.printing import print_table
 
     outcome = found.outcome
-    chosen = list(outcome.results()["levels"])
+    chosen = [choice.chosen for choice in outcome.choices.values()]
     rows = []
     for row in outcome.curve():
         std = "" if row["std"] is None else f" ± {row['std']:.1f}"

@@ -41,13 +41,13 @@ def plan(problem: Problem, settings: SearchSettings, seed: int) -> dict[float, C
 def tickets(problem: Problem, settings: SearchSettings, seed: int, kind: Kind) -> dict[float, Candidate]:
     """The tickets of one kind at every level, all of the same size at the same level."""
     found = {}
+    trained = dense_training(problem, seed)
+    scores = importance_scores(problem, trained, granularity=settings.granularity, seed=seed)
     for level in settings.sparsities:
         heads, ffns = parts_removed(problem, level, settings.ffn_rule)
         if kind == "random":
             made = random_structure(problem, heads=heads, ffns=ffns, seed=derive(seed, "random ticket"))
         else:
-            trained = dense_training(problem, seed)
-            scores = importance_scores(problem, trained, granularity=settings.granularity, seed=seed)
             label = f"{kind} structure at {level:.0%}, seed {seed}"
             made = structure(problem, scores, kept=kind, heads=heads, ffns=ffns, label=label)
         found[level] = Candidate(made.out(STRUCTURE), Start())
@@ -64,9 +64,7 @@ def remaining_weight(problem: Problem, level: float, ffn_rule: str) -> float:
     """The share of the whole pre-trained model that tickets of a level keep (as the paper prints it)."""
     if level == 0:
         return 1.0
-    sizes = sizes_of(problem)
-    heads, ffns = parts_removed(problem, level, ffn_rule)
-    return 1.0 - (sizes.head_weights * heads + sizes.ffn_weights * ffns) / sizes.parameters
+    return sizes_of(problem).remaining_without(*parts_removed(problem, level, ffn_rule))
 
 
 def choose(

@@ -52,7 +52,15 @@ class StructureSizes:
     def removed_weights(self, mask: StructureMask) -> int:
         """What the paper counts as removed: the matrices; biases and LayerNorms are not in it."""
         mask.check_against(self.heads)
-        return self.head_weights * mask.heads_removed + self.ffn_weights * mask.ffns_removed
+        return self.weights_of(mask.heads_removed, mask.ffns_removed)
+
+    def weights_of(self, heads: int, ffns: int) -> int:
+        """What so many heads and FFNs weigh."""
+        return self.head_weights * heads + self.ffn_weights * ffns
+
+    def remaining_without(self, heads: int, ffns: int) -> float:
+        """``remaining_weight`` of any structure without so many heads and FFNs: only their numbers count."""
+        return 1.0 - self.weights_of(heads, ffns) / self.parameters
 
     def remaining_weight(self, mask: StructureMask) -> float:
         """The share of all parameters that remains: 1 − (4·d·d_h·heads + 2·d·d_ff·ffns) / parameters."""

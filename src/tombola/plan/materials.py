@@ -57,7 +57,7 @@ def model_facts(name: str, revision: str | None, task: TaskFacts, keep_pooler: b
         },
         optional=() if keep_pooler else optional,
         longest_input=found["longest_input"],
-        sizes=_sizes(found["sizes"]),
+        sizes=StructureSizes(**found["sizes"]),
         source={"name": name, "revision": revision},
     )
 
@@ -278,7 +278,3 @@ def _plain(options: DataOptions) -> dict[str, Any]:
 
 def _frozen(source: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     return tuple(sorted(source.items()))
-
-
-def _sizes(found: Mapping[str, Any] | None) -> StructureSizes | None:
-    return None if found is None else StructureSizes(**{**found, "heads": tuple(found["heads"])})
