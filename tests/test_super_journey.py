@@ -10,7 +10,9 @@ from tests.test_journey import command, find_arguments
 
 import tombola
 from tombola import api
+from tombola.engine import attempts
 from tombola.errors import UsageError
+from tombola.super_search import scored
 from tombola.tasks.task import DataOptions
 
 
@@ -113,6 +115,18 @@ def test_from_python_hopeless_levels_are_not_trained(tiny_bert, sentences, tmp_p
     monkeypatch.setattr(super_search, "hopeless", lambda outcome: True)
     ticket = tombola.find(**search(tiny_bert, sentences), store=tmp_path, stop_hopeless=True)
     assert ticket.settings["levels"] == [0.25]
+
+
+def test_a_full_model_that_an_earlier_search_trained_is_not_trained_again(tiny_bert, sentences, tmp_path):
+    """As the quickstart does it: the scores are made while the weights are there."""
+    levels = api.plan_find(**search(tiny_bert, sentences))
+    common = {**search(tiny_bert, sentences), "method": "magnitude", "sparsities": (0.3,), "seeds": (0,)}
+    del common["levels"]
+    first = api.plan_find(**common)
+    api.find_and_verify(first, (0, 1), "within_points:2", tmp_path, also=scored(levels))
+    api.run_super(levels, tmp_path)
+    begun = [entry["run"] for entry in attempts.read(tmp_path) if entry["event"] == "began"]
+    assert begun.count(levels.dense[0].identity) == 1
 
 
 def test_budgets_of_methods_without_levels_are_refused(tiny_bert, sentences, tmp_path):

@@ -226,8 +226,13 @@ def find_and_verify(
     criterion: str,
     store: Path | str | None = None,
     reporter: Reporter | None = None,
+    *,
+    also: Graph | None = None,
 ) -> tuple[tuple[Ticket, ...], Verification]:
-    """Search and verification of its first ticket as one graph: what both need is trained once."""
+    """Search and verification of its first ticket as one graph: what both need is trained once.
+
+    ``also`` is work of a later search that reads the same trainings, done while their weights are there.
+    """
     from tombola.engine.store import Store
     from tombola.finding.outcome import tickets_of
     from tombola.masks.schedule import zeros_wanted
@@ -240,7 +245,8 @@ def find_and_verify(
     claim = WeightClaim(zeros_wanted(prunable, sparsity), prunable)
     tickets = dict.fromkeys(seeds, search.candidates[sparsity][first])
     plan = plan_verification(search.problem, tickets, claim)
-    _run(search.graph + plan.graph, opened, reporter)
+    graph = search.graph + plan.graph
+    _run(graph if also is None else graph + also, opened, reporter)
     return tickets_of(search, opened.read_json, opened.path), _judged(plan, opened, criterion)
 
 

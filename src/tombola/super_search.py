@@ -79,6 +79,12 @@ def _graph(search: Search, with_model: bool) -> Graph:
     )
 
 
+def scored(search: Search) -> Graph:
+    """The first seed's structures and its full model: what a super ticket needs of a full training."""
+    dense = search.dense[search.settings.seeds[0]]
+    return replace(_structures(search), outputs=(dense.out("weights.safetensors"),))
+
+
 def _structures(search: Search) -> Graph:
     """What is needed to measure the first seed's structures before anything smaller is trained."""
     first = search.settings.seeds[0]

@@ -49,6 +49,7 @@ def quickstart(
     from tombola.cli.find import load_line, refuse_existing
     from tombola.cli.printing import print_json, print_verification, verification_json
     from tombola.cli.progress import reporter
+    from tombola.super_search import scored
     from tombola.tasks.task import DataOptions
 
     # The default folder is the quickstart's own: it may be run again.
@@ -83,7 +84,9 @@ def quickstart(
             f"{len(chosen)} seeds."
         )
     with reporter() as watching:
-        (ticket,), found = api.find_and_verify(search, chosen, CRITERION, store, watching)
+        (ticket,), found = api.find_and_verify(
+            search, chosen, CRITERION, store, watching, also=scored(levels)
+        )
     ticket.save_pretrained(out, force=force or own)
     if not as_json:
         typer.echo("")
